@@ -7,13 +7,9 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
     agent,
@@ -34,15 +30,14 @@ from tests.bench import (
     reach,
     readers,
     recording,
-    report,
     serving,
     suites,
     visible,
     workers,
 )
 from tests.bench import machine as machines
-from tests.bench.context import FULL, QUICK, ROOT, BenchmarkContext, Effort
-from tests.bench.figures import Result
+from tests.bench.context import FULL, QUICK, ROOT, BenchmarkContext
+from tests.bench.figures import Result, as_markdown
 
 BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "decisions": decisions.run,
@@ -67,60 +62,32 @@ BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "recording": recording.run,
     "readers": readers.run,
     "agent": agent.run,
-    "arm-reads": arm.reads,
-    "arm-restarts": arm.restarts,
-    "arm-listing": arm.listing,
+    "arm-reads": arm.run,
 }
 PAGE = ROOT / "docs" / "benchmarks.md"
-
-
-@contextmanager
-def workplace() -> Iterator[Path]:
-    """A temporary folder on the project's own disk."""
-    parent = ROOT / ".local"
-    parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as folder:
-        yield Path(folder)
-
-
-def measure(names: Sequence[str], effort: Effort, folder: Path, console: Console) -> list[Result]:
-    """Run these benchmarks, with a progress bar for each."""
-    columns = TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
-        tasks = {name: progress.add_task(name, total=None, start=False) for name in names}
-        results = []
-        for name, task in tasks.items():
-            progress.start_task(task)
-            context = BenchmarkContext(
-                effort,
-                folder,
-                expect=lambda steps, task=task: progress.update(task, total=steps),  # type: ignore[misc]
-                step=lambda task=task: progress.advance(task),  # type: ignore[misc]
-            )
-            results.append(BENCHMARKS[name](context))
-    return results
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and report; return 1 if the figures are not fit for the page, else 0."""
     options = _options(argv)
-    console = Console(stderr=True)
-    if machines.are_others_busy():
-        console.print("Other programs are busy: these figures are not comparable.", style="yellow")
-    usage = machines.OtherPrograms()
-    names = options.benchmarks or list(BENCHMARKS)
-    with workplace() as folder:
-        machine = machines.describe(folder)
-        results = measure(names, QUICK if options.quick else FULL, folder, console)
+    usage, results = machines.OtherPrograms(), []
+    parent = ROOT / ".local"  # on the project's own disk
+    parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as name:
+        machine = {"Measured": datetime.now(UTC).date().isoformat()}
+        machine |= machines.describe(Path(name))
+        context = BenchmarkContext(QUICK if options.quick else FULL, Path(name))
+        for benchmark in options.benchmarks or BENCHMARKS:
+            print(f"measuring {benchmark}", file=sys.stderr)
+            results.append(BENCHMARKS[benchmark](context))
     used = usage.share()
     machine["Other programs"] = f"used {used:.0%} of the CPU meanwhile"
-    date = datetime.now(UTC).date().isoformat()
-    report.show(Console(width=None if sys.stdout.isatty() else 120), machine, results)
+    page = "\n".join(as_markdown(machine, results))
+    print(page)
     if options.write and used > machines.QUIET:
-        console.print(f"Not written: other programs {machine['Other programs']}.", style="red")
+        print("Not written: other programs were busy.", file=sys.stderr)
         return 1
     if options.write:
-        page = report.as_markdown(machine, date, "make bench ARGS=--write", results)
         PAGE.write_text(page, encoding="utf-8")
     return 0
 

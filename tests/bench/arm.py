@@ -1,189 +1,175 @@
-"""The cost of the control plane: reads, commands and listings."""
+"""The cost of reading a machine from the control plane, compared with a minimal server."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import asyncio
+import math
+import shutil
+import ssl
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from http.client import HTTPSConnection
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from fairwarning.arm.types.context import PAGE
-from fairwarning.core.limits import SET_INSTANCES
-from tests.bench import control_planes, load
-from tests.bench.armclients import NUMBER
-from tests.bench.context import BenchmarkContext, Effort
-from tests.bench.control_planes import BARE, OURS, Server
+from fairwarning.server.ready import read_ready
+from tests.bench import contenders, load
+from tests.bench.clients import Client, addresses
+from tests.bench.contenders import OURS, Recipe, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample
-from tests.bench.processes import SERVER_CORE, pinned
-from tests.bench.raw import Raw, body
+from tests.bench.processes import Process, cpu_seconds, cpu_since
 
+_HOST = "127.0.0.1"
+_BARE = "Starlette on uvicorn"
 _CONNECTIONS = 16
-_SETS = 10
 _AT_MOST = 3.0
-_VM = "virtualMachines/vm_0"
-_RESTART = f"virtualMachines/vm_{NUMBER}/restart"
-_RAW = "SQLite alone, one row a transaction"
-_ONE = f"{OURS}, 1 connection"
-_MANY = f"{OURS}, {_CONNECTIONS} connections"
-_TAKING = f"{BARE}, {_CONNECTIONS} connections"
-_BEFORE = "resident MiB before"
-_AFTER = "resident MiB after"
+_FLEET = '[[machine]]\nname = "vm"\n'
+_PATH = (
+    "/subscriptions/{}/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines/vm"
+    "?api-version=2024-11-01"
+)
+_MIB = 1 << 20
 
 
-def _measure(
-    context: BenchmarkContext, servers: Sequence[Server], runs: Mapping[str, Callable[[], Sample]]
-) -> tuple[dict[str, Sample], dict[str, dict[str, float]]]:
-    """The samples, and the memory of the servers before and after."""
-    memory = {server.name: {_BEFORE: server.resident()} for server in servers}
-    taken = context.samples(runs)
-    for server in servers:
-        memory[server.name][_AFTER] = server.resident()
-    return taken, memory
-
-
-# --- Reads ----------------------------------------------------------------------------------------
-
-
-def reads(context: BenchmarkContext) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    with control_planes.ours(context, 1) as server:
-        document = server.get(_VM)
-        with control_planes.bare(context, server, document) as bare:
-            servers = (server, bare)
-            runs = {each.name: partial(each.flood, context, _VM, _CONNECTIONS) for each in servers}
-            taken, memory = _measure(context, servers, runs)
-    ours, peer = taken[OURS], taken[BARE]
+    with _ours(context) as ours:
+        document = ours.get()
+        with _bare(context, ours, document) as bare:
+            servers = (ours, bare)
+            before = {server.name: server.process.resident() / _MIB for server in servers}
+            taken = context.samples(
+                {server.name: partial(server.flood, context) for server in servers}
+            )
+            after = {server.name: server.process.resident() / _MIB for server in servers}
+    generator = "wrk, one thread" if load.has_wrk(context) else "our own clients, without wrk"
+    ratio = taken[OURS].cpu / taken[_BARE].cpu
     return Result(
-        *described("arm-reads", size=len(document), connections=_CONNECTIONS, peer=BARE),
+        *described("arm-reads", size=len(document), connections=_CONNECTIONS, peer=_BARE),
         rows={
             name: {
                 "CPU µs": sample.cpu_us,
-                f"÷ {BARE}": sample.cpu / peer.cpu,
+                f"÷ {_BARE}": sample.cpu / taken[_BARE].cpu,
                 "a second": sample.rate,
-                **memory[name],
+                "resident MiB before": before[name],
+                "resident MiB after": after[name],
             }
             for name, sample in taken.items()
         },
-        targets=(Target(f"CPU of a read: {OURS} ÷ {BARE}", ours.cpu / peer.cpu, _AT_MOST, False),),
-        notes=(_load(context),),
+        targets=(Target(f"CPU of a read: {OURS} ÷ {_BARE}", ratio, _AT_MOST, at_least=False),),
+        notes=(f"Load: {generator}, {_CONNECTIONS} connections.",),
     )
 
 
-def _load(context: BenchmarkContext) -> str:
-    generator = (
-        "wrk, one thread"
-        if load.has_wrk(context)
-        else "our own clients, because wrk is not installed"
-    )
-    return f"Load: {generator}, {_CONNECTIONS} connections."
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running control plane."""
+
+    name: str
+    process: Process
+    port: int
+    ca: str
+    path: str
+    token: str
+
+    def get(self) -> bytes:
+        """GET the machine on a new connection."""
+        tls = ssl.create_default_context(cafile=self.ca)
+        connection = HTTPSConnection(_HOST, self.port, timeout=60, context=tls)
+        try:
+            headers = {"Authorization": f"Bearer {self.token}"}
+            connection.request("GET", self.path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        assert answer.status == 200, body
+        return body
+
+    def flood(self, context: BenchmarkContext) -> Sample:
+        """GET the machine as often as possible."""
+        seconds, pids = context.effort.seconds, self.process.pids()
+        authorization = f"Authorization: Bearer {self.token}"
+        if load.has_wrk(context):
+            words = [f"-c{_CONNECTIONS}", f"-d{math.ceil(seconds)}s", "-H", authorization]
+            return load.wrk(self.name, pids, [*words, f"https://{_HOST}:{self.port}{self.path}"])
+        request = (
+            f"GET {self.path} HTTP/1.1\r\nHost: {_HOST}:{self.port}\r\n{authorization}\r\n\r\n"
+        )
+        how = {"port": self.port, "ca": self.ca, "request": request}
+        return Sample(**context.clients(read_over_tls, **how, pids=pids, seconds=seconds))
 
 
-# --- Restarts -------------------------------------------------------------------------------------
+@contextmanager
+def _ours(context: BenchmarkContext) -> Iterator[Server]:
+    """Run `fairwarning up` with an SQLite file."""
+    folder = context.folder / "arm"
+    start = partial(contenders.up, folder, _FLEET, [])
+    with running(Recipe(OURS, folder, addresses([1]), start, tells=True)) as contender:
+        ready = read_ready(folder / "data")
+        port = urlsplit(ready["arm"]).port
+        assert port
+        path = _PATH.format(ready["subscription"])
+        yield Server(OURS, contender.process, port, ready["ca"], path, ready["token"])
 
 
-def restarts(context: BenchmarkContext) -> Result:
-    """Measure."""
-    count = _restarts(context.effort)
-    machines = context.effort.rounds * (count + count // 4)
-    with control_planes.ours(context, machines) as server:
-        document = server.get(_VM)
-        with (
-            control_planes.bare(context, server, document) as peer,
-            closing(Raw(context.folder / "arm-raw.db")) as raw,
-        ):
-            runs = _restart_runs(context, server, peer, raw)
-            taken, memory = _measure(context, (server,), runs)
-    sqlite, bare = taken[_RAW], taken[_TAKING]
-    return Result(
-        *described(
-            "arm-restarts",
-            machines=count * context.effort.rounds,
-            size=len(body(0, 0)),
-            peer=BARE,
-        ),
-        rows={
-            name: {
-                "a second": sample.rate,
-                "÷ SQLite alone": sample.rate / sqlite.rate,
-                "CPU µs": sample.cpu_us,
-                f"CPU ÷ {BARE}": sample.cpu / bare.cpu,
-                **(memory[OURS] if name == _MANY else {}),
-            }
-            for name, sample in taken.items()
-        },
-    )
+@contextmanager
+def _bare(context: BenchmarkContext, beside: Server, document: bytes) -> Iterator[Server]:
+    """Run a peer with our server's certificate."""
+    folder = context.folder / "bare"
+    folder.mkdir()
+    shutil.copy(Path(beside.ca).with_name("server.pem"), folder)
+    (folder / "document").write_bytes(document)
+    command = [sys.executable, "-m", "tests.bench.bare", str(folder)]
+    with Process(command, folder / "log") as process:
+        yield replace(beside, name=_BARE, process=process, port=int(process.line()))
 
 
-def _restarts(effort: Effort) -> int:
-    """The number of restarts per round that fits the time."""
-    return max(_CONNECTIONS, int(effort.seconds * 1000))
+# --- Clients, in a separate process ---------------------------------------------------------------
 
 
-def _restart_runs(
-    context: BenchmarkContext, server: Server, peer: Server, raw: Raw
-) -> Mapping[str, Callable[[], Sample]]:
-    count, first = _restarts(context.effort), 0
+class _Client(Client):
+    """A connection whose end takes a while, as with TLS."""
 
-    def restart(connections: int, count: int) -> Sample:
-        nonlocal first
-        how = {"connections": connections, "first": first, "count": count, "method": "POST"}
-        first += count
-        return server.ask(context, _RESTART, **how)
+    def __init__(self) -> None:
+        super().__init__()
+        self._lost = asyncio.Event()
 
-    def take() -> Sample:
-        return peer.ask(context, _RESTART, connections=_CONNECTIONS, count=count, method="POST")
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._lost.set()
 
-    def alone() -> Sample:
-        with pinned(SERVER_CORE):
-            return raw.load(context.effort.seconds)
-
-    return {
-        _RAW: alone,
-        _TAKING: take,
-        _ONE: lambda: restart(1, count // 4),
-        _MANY: lambda: restart(_CONNECTIONS, count),
-    }
+    async def close(self) -> None:
+        """Close the connection."""
+        self.transport.close()
+        await self._lost.wait()
 
 
-# --- Listings -------------------------------------------------------------------------------------
+async def read_over_tls(
+    port: int, ca: str, request: str, pids: Sequence[int], seconds: float
+) -> dict[str, float]:
+    """Send a request as often as possible on persistent connections; return the server's CPU."""
+    tls = ssl.create_default_context(cafile=ca)
+    loop = asyncio.get_running_loop()
 
+    async def read_on(client: _Client) -> int:
+        done = 0
+        while not done or time.perf_counter() - began < seconds:
+            await client.ask(request.encode("ascii"))
+            done += 1
+        return done
 
-def listing(context: BenchmarkContext) -> Result:
-    """Measure."""
-    instances = min(context.effort.machines // _SETS, SET_INSTANCES)
-    paths = [f"virtualMachineScaleSets/set{number}/virtualMachines" for number in range(_SETS)]
-    with control_planes.ours(context, 1, _SETS, instances) as server:
-        page = server.get(paths[0])
-        pages = _SETS * -(-instances // PAGE)
-        with control_planes.bare(context, server, page) as peer:
-            runs = {
-                OURS: lambda: _listed(context, server, paths, pages),
-                BARE: lambda: peer.ask(context, paths[0], connections=1, count=pages),
-            }
-            taken, memory = _measure(context, (server, peer), runs)
-    return Result(
-        *described(
-            "arm-listing",
-            instances=_SETS * instances,
-            sets=_SETS,
-            page=PAGE,
-            kib=len(page) / 1024,
-            peer=BARE,
-        ),
-        rows={
-            name: {
-                "requests": pages,
-                "wall ms": sample.wall * pages * 1e3,
-                "CPU ms": sample.cpu * pages * 1e3,
-                f"CPU ÷ {BARE}": sample.cpu / taken[BARE].cpu,
-                "CPU µs an instance": sample.cpu_us * pages / (_SETS * instances),
-                **memory[name],
-            }
-            for name, sample in taken.items()
-        },
-    )
-
-
-def _listed(context: BenchmarkContext, server: Server, paths: list[str], pages: int) -> Sample:
-    urls = [server.path(path) for path in paths]
-    sample = Sample(**server.probe(context, "list_over_tls", paths=urls))  # type: ignore[arg-type]
-    assert sample.count == pages
-    return sample
+    clients = [
+        (await loop.create_connection(_Client, _HOST, port, ssl=tls))[1]
+        for _ in range(_CONNECTIONS)
+    ]
+    cpu, began = cpu_seconds(pids), time.perf_counter()
+    done = await asyncio.gather(*map(read_on, clients))
+    cpu, wall = cpu_since(pids, cpu), time.perf_counter() - began
+    for client in clients:
+        await client.close()
+    return Sample(sum(done), cpu, cpu, wall).plain()

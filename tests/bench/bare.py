@@ -1,7 +1,7 @@
 """The peer of the control plane: Starlette on uvicorn over TLS, with a fixed response.
 
-`python -m tests.bench.bare FOLDER` answers GET with FOLDER/document and accepts every POST,
-with the certificate in FOLDER/server.pem. It prints its port once it listens.
+`python -m tests.bench.bare FOLDER` answers GET with FOLDER/document, with the certificate in
+FOLDER/server.pem. It prints its port once it listens.
 """
 
 import socket
@@ -21,13 +21,10 @@ from tests.bench import fleets
 def application(document: bytes) -> Starlette:
     """An application with the same response for all requests."""
 
-    async def answer(request: Request) -> Response:
-        if request.method == "POST":
-            await request.body()
-            return Response(b"", 202)
+    async def answer(_: Request) -> Response:
         return Response(document, media_type="application/json; charset=utf-8")
 
-    return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
+    return Starlette(routes=[Route("/{path:path}", answer)])
 
 
 def main() -> None:

@@ -6,10 +6,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
 from typing import cast
 
+from fairwarning.metadata.callers import loopback_address
 from tests.bench.measure import Sample
 from tests.bench.processes import cpu_seconds, cpu_since, most_descriptors, resident_bytes
 
@@ -19,6 +20,11 @@ _LOOK_SECONDS = 0.25
 _IDLE_SHARE = 0.05  # of a core
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)\r\n")
 TAG = re.compile(rb'(?i)\r\netag: *("[0-9]+")\r\n')
+
+
+def addresses(numbers: Iterable[int]) -> list[str]:
+    """The addresses of the machines with these numbers, the first of which is 1."""
+    return [address for address in map(loopback_address, numbers) if address]
 
 
 def poll(address: str, query: str = "", headers: str = "") -> bytes:
@@ -84,17 +90,17 @@ async def connect(address: str, port: int) -> Client:
     return client
 
 
-async def known(addresses: Sequence[str], port: int) -> list[Client]:
+async def known(asking: Sequence[str], port: int) -> list[Client]:
     """Connect to each address, and poll once so that the server knows the caller."""
     clients = []
-    for address in addresses:
+    for address in asking:
         clients.append(await connect(address, port))
         await clients[-1].ask(poll(address))
     return clients
 
 
 async def flood(
-    addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int], kind: str = ""
+    asking: Sequence[str], port: int, seconds: float, pids: Sequence[int], kind: str = ""
 ) -> dict[str, float]:
     """Poll without pauses, on one connection per address; return the server's CPU.
 
@@ -114,9 +120,9 @@ async def flood(
         client.transport.close()
         return done
 
-    clients = await known(addresses, port)
+    clients = await known(asking, port)
     cpu, began = cpu_seconds(pids), time.perf_counter()
-    done = await asyncio.gather(*map(poll_on, addresses, clients))
+    done = await asyncio.gather(*map(poll_on, asking, clients))
     cpu, wall = cpu_since(pids, cpu), time.perf_counter() - began
     return Sample(sum(done), cpu, cpu, wall).plain()
 
@@ -131,11 +137,11 @@ def _requests(kind: str, address: str, numbers: Iterator[int]) -> Iterator[bytes
     return repeat(poll(address, headers=CLOSE if kind == "close" else ""))
 
 
-async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict[str, float]:
+async def hold(asking: Sequence[str], port: int, held: int, pid: int) -> dict[str, float]:
     """Hold this many requests in total until the server changes the document."""
     most_descriptors()
     tag = None
-    for client in await known(addresses, port):  # only a client that has read a document is held
+    for client in await known(asking, port):  # only a client that has read a document is held
         tag = TAG.search(client.last)
         client.transport.close()
     assert tag
@@ -149,7 +155,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
 
     before = resident_bytes([pid])
     for at in range(held):
-        address = addresses[at % len(addresses)]
+        address = asking[at % len(asking)]
         client = await connect(address, port)
         clients.append(client)
         tasks.append(asyncio.create_task(waiting(address, client)))

@@ -15,8 +15,7 @@ from socket import create_connection
 from string import Template
 
 from fairwarning.core import limits
-from fairwarning.metadata.callers import loopback_address
-from tests.bench.clients import DROPPED, poll, size_of
+from tests.bench.clients import DROPPED, addresses, poll, size_of
 from tests.bench.context import BenchmarkContext
 from tests.bench.fleets import SCOPE
 from tests.bench.processes import SERVER_CORE, Process
@@ -107,19 +106,13 @@ def ask(address: str, port: int, request: bytes) -> bytes:
 # --- Ours -------------------------------------------------------------------------------------
 
 
-def addresses(machines: int) -> list[str]:
-    """The addresses of the machines of a new fleet."""
-    candidates = map(loopback_address, range(1, machines + 1))
-    return [address for address in candidates if address]
-
-
 def in_memory(context: BenchmarkContext, machines: int) -> Recipe:
     """`fairwarning up --memory` with scale sets of this many machines in total."""
     folder = context.folder / f"up-{machines}"
     sets = range(-(-machines // SCALE_SET))
     entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
     start = partial(up, folder, "\n".join([_settings(), *entries]), ["--memory"])
-    return Recipe(OURS, folder, addresses(machines), start, tells=True)
+    return Recipe(OURS, folder, addresses(range(1, machines + 1)), start, tells=True)
 
 
 def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) -> Recipe:
@@ -131,7 +124,7 @@ def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) ->
     (folder / "data").mkdir(parents=True, exist_ok=True)
     shutil.copy(context.fleet(machines), folder / "data")
     step = machines // SCOPE if spread else 1
-    asked = addresses(machines)[::step][:SCOPE]
+    asked = addresses(range(1, machines + 1))[::step][:SCOPE]
     name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
     return Recipe(name, folder, asked, partial(up, folder, _settings(), []), tells=True)
 
@@ -145,9 +138,9 @@ def holder(context: BenchmarkContext) -> Recipe:
         (folder / "fleet.toml").write_text(
             f'{_settings()}\n[[availability_set]]\nname = "held"\nmachines = {SCALE_SET}\n', "utf-8"
         )
-        return [sys.executable, "-m", "tests.bench.holder", str(folder), str(port)]
+        return [sys.executable, "-m", "tests.bench.longpolls", str(folder), str(port)]
 
-    return Recipe(OURS, folder, addresses(SCALE_SET), start, tells=True)
+    return Recipe(OURS, folder, addresses(range(1, SCALE_SET + 1)), start, tells=True)
 
 
 def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:

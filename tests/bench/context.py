@@ -1,11 +1,11 @@
-"""The context of a benchmark: its effort, its folder and its progress callbacks."""
+"""The context of a benchmark: its effort and its folder."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import Any, Final, TypeVar
 
 from tests.bench import probes
 from tests.bench.fleets import SCOPE
+from tests.bench.generate import build
 from tests.bench.measure import Sample, middle
 from tests.bench.processes import LOAD_CORE, pinned
+from tests.bench.traffic import age
 
 T = TypeVar("T")
 
@@ -58,19 +60,13 @@ class BenchmarkContext:
 
     effort: Effort
     folder: Path
-    expect: Callable[[int], None] = lambda _: None
-    step: Callable[[], None] = lambda: None
 
-    def in_turn(
-        self, contenders: Mapping[str, Callable[[], T]], more_steps: int = 0
-    ) -> dict[str, list[T]]:
+    def in_turn(self, contenders: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
         """Run each contender once per round, so that disturbances affect all equally."""
-        self.expect(len(contenders) * self.effort.rounds + more_steps)
         taken: dict[str, list[T]] = {name: [] for name in contenders}
         for _ in range(self.effort.rounds):
             for name, run in contenders.items():
                 taken[name].append(run())
-                self.step()
         return taken
 
     def samples(self, contenders: Mapping[str, Callable[[], Sample]]) -> dict[str, Sample]:
@@ -81,18 +77,15 @@ class BenchmarkContext:
         self, contenders: Mapping[str, Callable[[], Mapping[str, float]]]
     ) -> dict[str, dict[str, float]]:
         """Run each contender once per round; return the median of each of its figures."""
-        return {
-            name: {column: median(row[column] for row in rounds) for column in rounds[0]}
-            for name, rounds in self.in_turn(contenders).items()
-        }
+        return {name: medians(rounds) for name, rounds in self.in_turn(contenders).items()}
 
     def fleet(self, machines: int, history: int = 0, of_scope: int = SCOPE) -> Path:
         """The file of a fleet, which the first call creates. Copy it before changing it."""
         path = self.folder / f"fleet-{machines}-{history}-{of_scope}" / "fleet.db"
         if not path.exists():
-            self.probe("build", data=str(path.parent), machines=machines, of_scope=of_scope)
+            self.probe(build, data=str(path.parent), machines=machines, of_scope=of_scope)
             if history:
-                self.probe("age", path=str(path), machines=machines, history=history)
+                self.probe(age, path=str(path), machines=machines, history=history)
         return path
 
     def copy(self, path: Path) -> Path:
@@ -105,15 +98,21 @@ class BenchmarkContext:
             os.fsync(file.fileno())
         return copied
 
-    def clients(self, what: str, **how: object) -> Any:  # noqa: ANN401
-        """Run a function of `probes.py` in a new process on the core for load."""
+    def clients(self, function: Callable[..., Any], **how: object) -> Any:  # noqa: ANN401
+        """Run a coroutine function in a new process on the core for load."""
         with pinned(LOAD_CORE) if self.effort.apart else nullcontext():
-            return self.probe(what, **how)
+            return self.probe(function, **how)
 
-    def probe(self, what: str, **how: object) -> Any:  # noqa: ANN401  (each says what it answers)
-        """Run a function of `probes.py` in a new process."""
+    def probe(self, function: Callable[..., Any], **how: object) -> Any:  # noqa: ANN401  (its result)
+        """Run a coroutine function in a new process."""
         if not self.effort.apart:
-            return probes.run(what, how)
-        command = [sys.executable, "-m", "tests.bench.probes", what, json.dumps(how)]
+            return probes.run(function, how)
+        words = [function.__module__, function.__name__, json.dumps(how)]
+        command = [sys.executable, "-m", "tests.bench.probes", *words]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout)
+
+
+def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median of each figure."""
+    return {column: median(row[column] for row in rows) for column in rows[0]}

@@ -1,13 +1,22 @@
-"""The result of a benchmark: a table of numbers, and targets."""
+"""The result of a benchmark: a table of numbers, and targets; and their page."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NONE = ""  # an empty cell
-
 _TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
+
+_HEADING = """\
+# Benchmarks
+
+<!-- Written by `make bench ARGS=--write`; do not edit by hand. -->
+
+Every figure is compared with a peer or given as a ratio from the same run, because figures of
+different machines or days are not comparable. CPU time (of all threads) comes first, because other
+programs disturb it least. Contenders alternate in three rounds, and each figure is the median.
+`make bench` measures again; `make bench ARGS="commands --quick"` runs one benchmark quickly.
+"""
 
 Rows = Mapping[str, Mapping[str, float]]
 
@@ -63,7 +72,7 @@ class Result:
     def cells(self, row: str) -> list[str]:
         """A row as text."""
         values = self.rows[row]
-        return [number(values[name]) if name in values else NONE for name in self.columns]
+        return [number(values[name]) if name in values else "" for name in self.columns]
 
 
 def number(value: float) -> str:
@@ -74,3 +83,29 @@ def number(value: float) -> str:
     if size >= 10:
         return f"{value:.1f}"
     return f"{round(value, 2) + 0.0:.2f}"  # no negative zero
+
+
+# --- The page -------------------------------------------------------------------------------------
+
+
+def as_markdown(machine: Mapping[str, str], results: Sequence[Result]) -> Iterator[str]:
+    """The lines of the page of the documentation."""
+    yield _HEADING
+    yield from _table(("", ""), list(machine.items()))
+    yield "\n## Targets\n"
+    targets = [target.cells for result in results for target in result.targets]
+    yield from _table(("", "measured", "target", ""), targets)
+    for result in results:
+        yield f"\n## {result.title}\n\n{result.about}\n"
+        rows = [(row, *result.cells(row)) for row in result.rows]
+        yield from _table(("", *result.columns), rows)
+        for note in result.notes:
+            yield f"\n{note}"
+    yield ""
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Format a table: text left-aligned, numbers right-aligned."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|---|{'--:|' * (len(heads) - 1)}" if len(heads) > 2 else "|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)

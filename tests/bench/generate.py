@@ -1,60 +1,88 @@
 """Generate a fleet for experiments: `python -m tests.bench.generate --machines N --data PATH|URL`.
 
-Then `fairwarning up --data PATH|URL` serves it. A million machines take less than a minute.
+Then `fairwarning up --data PATH|URL` serves it. A million machines take less than a minute: the
+core decides each scope, and the store commits many at once.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+from fairwarning.core import cascade
+from fairwarning.core.commands import CreateScope
 from fairwarning.core.errors import FairwarningError
+from fairwarning.core.model import Entity, Ref, Scope
+from fairwarning.server.options import store_at
+from fairwarning.server.variables import is_database
+from fairwarning.service.config.settings import ClusterSettings
+from fairwarning.service.writer.batch import CommandBatch, size_of
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Store
 from tests.bench import fleets
-from tests.bench.generator import generate, store_of
 
+_AT_ONCE = 5000  # machines per transaction
 _SCOPE_MAX = 100  # machines per scope, the limit of a placement group
+
+
+async def build(data: str, machines: int, of_scope: int) -> bool:
+    """Create availability sets in an empty folder or database."""
+    nothing: dict[Ref, Entity | None] = {}
+    store = store_of(data)
+    await store.open()
+    try:
+        if there := await store.list_ids(Scope, "", 1):
+            raise ValueError(f"it already has a fleet (with a scope {there[0]!r})")
+        for part in _parts(machines, of_scope):
+            now, work = time.time(), CommandBatch()
+            for command in part:
+                outcome = cascade.run(command, now, nothing.get)
+                work.add(outcome, size_of(outcome))
+            await store.commit(work.batch(now, {}))
+    finally:
+        await store.close()
+    return True
+
+
+def _parts(machines: int, of_scope: int) -> Iterator[list[CreateScope]]:
+    """The commands of each transaction."""
+    befores = range(0, machines, of_scope)
+    names = fleets.scope_names(len(befores))
+    at_once = max(_AT_ONCE // of_scope, 1)
+    for first in range(0, len(befores), at_once):
+        here = slice(first, first + at_once)
+        yield [
+            fleets.create(before, name, min(of_scope, machines - before))
+            for before, name in zip(befores[here], names[here], strict=True)
+        ]
+
+
+def store_of(data: str) -> Store:
+    """The store that `--data` of `fairwarning up` names."""
+    if is_database(data):
+        return store_at(data, ClusterSettings())
+    return SQLiteStore(Path(data) / "fleet.db")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Generate a fleet; return 1 if that is not possible."""
-    options = _options(argv)
-    console = Console(stderr=True)
-    columns = TextColumn("machines"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress, fleets.runner() as loop:
-        task = progress.add_task("machines", total=options.machines)
-        store = store_of(options.data)
-
-        def report(machines: int) -> None:
-            progress.advance(task, machines)
-
-        try:
-            loop.run(generate(store, options.machines, options.scope, report))
-        except (FairwarningError, ValueError) as error:
-            text = f"Error: {options.data}: {error}; use another folder or database"
-            console.print(text, style="red", soft_wrap=True)
-            return 1
-    return 0
-
-
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.generate", description=__doc__)
     parser.add_argument("--machines", type=int, required=True, metavar="N")
-    parser.add_argument(
-        "--scope",
-        type=int,
-        default=_SCOPE_MAX,
-        metavar="N",
-        help=f"machines per scope; default {_SCOPE_MAX}",
-    )
-    parser.add_argument(
-        "--data", required=True, metavar="PATH|URL", help="a folder, or a postgresql:// database"
-    )
+    where = "a folder, or a postgresql:// database"
+    parser.add_argument("--data", required=True, metavar="PATH|URL", help=where)
     options = parser.parse_args(argv)
-    if options.machines < 1 or not 1 <= options.scope <= _SCOPE_MAX:
-        parser.error(f"--machines must be at least 1, and --scope from 1 to {_SCOPE_MAX}")
-    return options
+    if options.machines < 1:
+        parser.error("--machines must be at least 1")
+    with fleets.runner() as loop:
+        try:
+            loop.run(build(options.data, options.machines, _SCOPE_MAX))
+        except (FairwarningError, ValueError) as error:
+            print(
+                f"Error: {options.data}: {error}; use another folder or database", file=sys.stderr
+            )
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

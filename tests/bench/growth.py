@@ -8,7 +8,7 @@ from tests.bench.context import BenchmarkContext, Effort
 from tests.bench.figures import Result, Target, described, number
 from tests.bench.fleets import SCOPE, SMALL_FLEET, SUBMITTERS
 from tests.bench.measure import Sample
-from tests.bench.traffic import WORDS
+from tests.bench.traffic import WORDS, commands
 
 _HOT = 20  # scopes
 _BUSY_FLEET = SUBMITTERS * SCOPE  # machines: the minimum for separate submitters
@@ -70,7 +70,7 @@ def _ask(context: BenchmarkContext, case: Case) -> Sample:
         "machines": case.machines,
         "seconds": context.effort.seconds * 0.75,
     }
-    return Sample(**context.probe("commands", **how, **case.how))
+    return Sample(**context.probe(commands, **how, **case.how))
 
 
 def _row(sample: Sample, taken: Mapping[str, Sample], base: str | None) -> dict[str, float]:

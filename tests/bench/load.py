@@ -4,10 +4,11 @@ import math
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.bench import clients
 from tests.bench.contenders import Contender, installed
 from tests.bench.context import BenchmarkContext
 from tests.bench.measure import Sample
@@ -49,13 +50,15 @@ def spread(
     context: BenchmarkContext, server: Contender, addresses: list[str], kind: str = ""
 ) -> Sample:
     """Send as many requests as possible from our own clients, one connection per address."""
-    how = {"addresses": addresses, "seconds": context.effort.seconds, "kind": kind}
-    return Sample(**probe(context, "flood", server, pids=server.process.pids(), **how))
+    how = {"asking": addresses, "seconds": context.effort.seconds, "kind": kind}
+    return Sample(**probe(context, clients.flood, server, pids=server.process.pids(), **how))
 
 
-def probe(context: BenchmarkContext, what: str, server: Contender, **how: object) -> Any:  # noqa: ANN401
+def probe(
+    context: BenchmarkContext, function: Callable[..., Any], server: Contender, **how: object
+) -> Any:  # noqa: ANN401  (its result)
     """Run clients of a server on the core for load."""
-    return context.clients(what, port=server.port, **how)
+    return context.clients(function, port=server.port, **how)
 
 
 def has_wrk(context: BenchmarkContext) -> bool:

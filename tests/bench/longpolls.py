@@ -1,10 +1,30 @@
-"""Long polls: the cost of holding one, and the delay until all have the new document."""
+"""Long polls: the cost of holding one, and the delay until all have the new document.
 
+python -m tests.bench.longpolls FOLDER PORT
+
+is our service in a program that changes a document on a signal: it serves FOLDER/fleet.toml as
+`fairwarning up` does, and at SIGUSR1 it restarts a machine, as an operator would, and prints how
+that went.
+"""
+
+import asyncio
+import gc
 import json
+import signal
+import sys
+import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
-from tests.bench import contenders, load
+from fairwarning.cli.commands import up
+from fairwarning.core.commands import Restart
+from fairwarning.server.options import ServerOptions
+from fairwarning.server.wiring import ServerProcess
+from fairwarning.service.config import fleet_file
+from fairwarning.store.store import Batch
+from tests.bench import contenders, fleets, load
+from tests.bench.clients import hold
 from tests.bench.contenders import GO, NGINX, OURS, Recipe, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
@@ -13,6 +33,7 @@ from tests.bench.processes import most_descriptors
 
 _OTHER_DESCRIPTORS = 100
 _KIBI = 1 << 10
+_SCOPE, _MACHINE = "held", "held_0"
 _MEMORY = "KiB each"
 _LAST = "all, ms"
 _DOCUMENT = (  # about as long as the document with a restart
@@ -51,8 +72,8 @@ def run(context: BenchmarkContext) -> Result:
 def _round(context: BenchmarkContext, recipe: Recipe, held: int) -> dict[str, float]:
     with running(recipe) as server:
         (pid,) = server.process.pids()
-        addresses = list(server.addresses)
-        measured = load.probe(context, "hold", server, addresses=addresses, held=held, pid=pid)
+        asking = list(server.addresses)
+        measured = load.probe(context, hold, server, asking=asking, held=held, pid=pid)
         reported = json.loads(server.process.line()) if recipe.tells else None
     return _row(measured, reported, held)
 
@@ -73,3 +94,51 @@ def _row(
     if reported:
         row["acknowledged, ms"] = (reported["acknowledged"] - since) * 1e3
     return row
+
+
+# --- The service ----------------------------------------------------------------------------------
+
+
+async def _serve(folder: Path, port: int) -> None:
+    """Serve until SIGTERM."""
+    signalled, stopped = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, signalled.set)
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    fleet = fleet_file.read((folder / "fleet.toml").read_text("utf-8"))
+    any_port = ("127.0.0.1", 0)
+    options = ServerOptions(
+        folder / "data", fleet, metadata=("127.0.0.1", port), console=any_port, arm=any_port
+    )
+    async with ServerProcess(options).running() as local:
+        await local.fleet.poll(_SCOPE)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*up._GC_THRESHOLDS)
+        print("up", flush=True)
+        await signalled.wait()
+        print(json.dumps(await _change(local)), flush=True)
+        await stopped.wait()
+
+
+async def _change(local: ServerProcess) -> dict[str, float]:
+    """Restart a machine; return the held requests and the times of commit and acknowledgement."""
+    durable = 0.0
+    commit = local.fleet.store.commit
+
+    async def stamped(batch: Batch) -> float | None:
+        nonlocal durable
+        due = await commit(batch)
+        durable = durable or time.perf_counter()
+        return due
+
+    local.fleet.store.commit = stamped  # type: ignore[method-assign]
+    held = local.server.counts.held
+    await local.fleet.submit(Restart(scope=_SCOPE, operation="change", machines=(_MACHINE,)))
+    return {"held": held, "durable": durable, "acknowledged": time.perf_counter()}
+
+
+if __name__ == "__main__":
+    most_descriptors()
+    with fleets.runner() as loop:
+        loop.run(_serve(Path(sys.argv[1]), int(sys.argv[2])))

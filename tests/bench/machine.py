@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sqlite3
 import subprocess
 import sys
@@ -54,13 +55,6 @@ class OtherPrograms:
         return max(busy - self._machine[0] - own, 0.0) / every if every else 0.0
 
 
-def are_others_busy(seconds: float = 0.5) -> bool:
-    """Whether other programs use too much CPU."""
-    usage = OtherPrograms()
-    time.sleep(seconds)
-    return usage.share() > QUIET
-
-
 def _machine_seconds() -> tuple[float, float]:
     """The used and the available CPU seconds since the boot."""
     table = Path("/proc/stat")
@@ -97,27 +91,10 @@ def flush_us(folder: Path) -> float:
 
 
 def _cpu() -> str:
-    """The CPU model; on Arm, where the kernel has only numbers, those."""
-    lines = Path("/proc/cpuinfo")
-    fields: dict[str, str] = {}
-    if lines.exists():
-        for line in lines.read_text("utf-8").splitlines():
-            key, _, value = line.partition(":")
-            fields.setdefault(key.strip(), value.strip())
-    if "model name" in fields:
-        return fields["model name"]
-    if "CPU part" in fields:
-        maker, part = fields["CPU implementer"], fields["CPU part"]
-        return _ARM.get((maker, part), f"implementer {maker}, part {part}")
-    return platform.processor() or "unknown"
-
-
-_ARM = {
-    ("0x41", "0xd0c"): "Arm Neoverse-N1",
-    ("0x41", "0xd40"): "Arm Neoverse-V1",
-    ("0x41", "0xd49"): "Arm Neoverse-N2",
-    ("0x41", "0xd4f"): "Arm Neoverse-V2",
-}
+    """The CPU model."""
+    done = subprocess.run(["lscpu"], capture_output=True, text=True, check=True)
+    model = re.search(r"^Model name: +(.*)$", done.stdout, re.MULTILINE)
+    return model[1] if model else "unknown"
 
 
 def _build() -> str:

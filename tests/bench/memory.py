@@ -1,13 +1,18 @@
 """Memory and disk space per machine at rest."""
 
+import gc
+import os
 from functools import partial
 from statistics import median
 
 from fairwarning.store import codec
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, described
-from tests.bench.fleets import SMALL_FLEET
+from tests.bench.fleets import SCOPE, SMALL_FLEET
+from tests.bench.processes import resident_bytes
 
 _MEBI = 1 << 20
 
@@ -21,12 +26,12 @@ def run(context: BenchmarkContext) -> Result:
             f"{kind} {size}": ask
             for size in files
             for kind, ask in (
-                ("file", partial(context.probe, "at_rest", path=str(files[size]))),
-                ("memory", partial(context.probe, "in_memory", machines=size)),
+                ("file", partial(context.probe, resident, path=str(files[size]))),
+                ("memory", partial(context.probe, resident, machines=size)),
             )
         }
     )
-    resident = {name: median(sizes) for name, sizes in taken.items()}
+    sizes_of = {name: median(sizes) for name, sizes in taken.items()}
     text = len(codec.encode(fleets.machine("scope-0000", 0, "127.0.0.1")))
 
     def row(few: float, many: float) -> dict[str, float]:
@@ -43,11 +48,20 @@ def run(context: BenchmarkContext) -> Result:
         *described("memory", size=text),
         rows={
             "memory, SQLite file opened": row(
-                resident[f"file {SMALL_FLEET}"], resident[f"file {large}"]
+                sizes_of[f"file {SMALL_FLEET}"], sizes_of[f"file {large}"]
             ),
             "memory, store in memory": row(
-                resident[f"memory {SMALL_FLEET}"], resident[f"memory {large}"]
+                sizes_of[f"memory {SMALL_FLEET}"], sizes_of[f"memory {large}"]
             ),
             "disk, SQLite file": row(disk[SMALL_FLEET], disk[large]),
         },
     )
+
+
+async def resident(path: str = "", machines: int = 0) -> int:
+    """Resident bytes of an idle process that has opened a file, or has a fleet in memory."""
+    store = SQLiteStore(path) if path else MemoryStore()
+    async with fleets.serving(store, fleets.Never()) as fleet:
+        await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
+        gc.collect()
+        return resident_bytes([os.getpid()])

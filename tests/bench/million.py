@@ -1,24 +1,27 @@
 """A million machines in one process: cost of a poll, memory per machine, start time."""
 
+import asyncio
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import median
 from typing import Any
 
 from tests.bench import contenders, load
+from tests.bench.clients import addresses, connect, flood, idle, poll
 from tests.bench.contenders import Contender, Recipe, running
-from tests.bench.context import BenchmarkContext
+from tests.bench.context import BenchmarkContext, medians
 from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SCOPE, SMALL_FLEET
-from tests.bench.many_machines import addresses
-from tests.bench.measure import Sample
+from tests.bench.measure import Sample, times_ms
+from tests.bench.processes import most_descriptors, resident_bytes
 from tests.bench.storage import Files, Storage, on_postgresql
-from tests.bench.traffic import WORDS
+from tests.bench.traffic import WORDS, commands
 
 Row = dict[str, float]
 
 _CONNECTIONS = 1000
+_AT_ONCE = 32  # concurrent connections of clients
 _EVERY = 10  # machine of a scope polls, unless all do
 _HOT = 20  # scopes with commands
 _CPU, _START, _BYTES, _P99 = "CPU µs", "first answer, ms", "bytes a machine", "p99 ms"
@@ -78,12 +81,13 @@ def _run(context: BenchmarkContext, storage: Storage, where: str) -> Figures:
         {
             "small": partial(_small, context, storage),
             "vast": partial(_vast, context, storage, vast),
-        },
-        more_steps=1,
+        }
     )
-    small, large = (_middle(samples) for samples in taken.values())
+    small, large = (
+        {what: medians([sample[what] for sample in samples]) for what in samples[0]}
+        for samples in taken.values()
+    )
     alone = _alone(context, storage)
-    context.step()
     for what in small:
         large[what][_RATIO] = large[what][_CPU] / small[what][_CPU]
     rows = {
@@ -98,13 +102,6 @@ def _run(context: BenchmarkContext, storage: Storage, where: str) -> Figures:
     disk = storage.size(vast) / vast
     note = f"A machine takes {disk:,.0f} bytes on disk, including indexes and its journal line."
     return rows, tuple(targets), (note,)
-
-
-def _middle(samples: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Row]:
-    return {
-        what: {column: median(sample[what][column] for sample in samples) for column in row}
-        for what, row in samples[0].items()
-    }
 
 
 def _small(context: BenchmarkContext, storage: Storage) -> dict[str, Mapping[str, float]]:
@@ -125,14 +122,14 @@ def _vast(
     rest = whole[1], machines + 1, _EVERY
     with running(recipe) as server:
         start = server.first_answer_seconds
-        ever = load.probe(context, "one_by_one", server, numbers=cold)
+        ever = load.probe(context, one_by_one, server, numbers=cold)
         server.process.signal(signal.SIGKILL)
     with running(recipe) as server:
         rows: dict[str, Any] = {
             "start": {_START: start * 1e3},
             _AGAIN: {_START: server.first_answer_seconds * 1e3},
             _EVER: ever,
-            _AFTER: load.probe(context, "one_by_one", server, numbers=cold),
+            _AFTER: load.probe(context, one_by_one, server, numbers=cold),
             _WHOLE: _asked(context, server, whole),
             _SOME: _asked(context, server, rest),
             _POLLS: _polls(context, server, machines),
@@ -162,7 +159,7 @@ def _commands(context: BenchmarkContext, words: list[str], machines: int) -> Row
     """Commands in a separate process, while the service is down."""
     _, data, *_ = words
     how = {"data": data, "machines": machines, "seconds": context.effort.seconds, "among": _HOT}
-    sample = Sample(**context.probe("commands", **how))
+    sample = Sample(**context.probe(commands, **how))
     return {_CPU: sample.cpu_us, "a second": sample.rate}
 
 
@@ -170,7 +167,7 @@ def _asked(
     context: BenchmarkContext, server: Contender, numbers: tuple[int, ...]
 ) -> Mapping[str, float]:
     pid = server.process.pids()[0]
-    figures: Row = load.probe(context, "each_once", server, numbers=numbers, pid=pid)
+    figures: Row = load.probe(context, each_once, server, numbers=numbers, pid=pid)
     return {**figures, "resident MiB": server.process.resident() / _MEBI}
 
 
@@ -182,9 +179,51 @@ def _polls(context: BenchmarkContext, server: Contender, machines: int) -> Row:
     numbers = 1, 1 + step * connections, step
     times = max(_CONNECTIONS // machines, 1) if context.effort.apart else 1
     how = {"numbers": numbers, "times": times, "seconds": context.effort.seconds, "pids": pids}
-    sample = Sample(**load.probe(context, "together", server, **how))
+    sample = Sample(**load.probe(context, together, server, **how))
     return {
         _CPU: sample.cpu_us,
         "a second": sample.rate,
         "resident MiB": server.process.resident() / _MEBI,
     }
+
+
+# --- Clients, in a separate process ---------------------------------------------------------------
+
+# Machines are named by their numbers: of 1,000,000 those `range(first, last, step)`.
+
+
+async def one_by_one(numbers: Sequence[int], port: int) -> dict[str, float]:
+    """Each machine polls once on its own connection, one after the other."""
+    laps = [await _ask(address, port) for address in addresses(range(*numbers))]
+    return times_ms(laps)
+
+
+async def each_once(numbers: Sequence[int], port: int, pid: int) -> dict[str, float]:
+    """Each machine polls once, many at a time; return the server's memory per machine."""
+    before, asking = resident_bytes([pid]), addresses(range(*numbers))
+    left = iter(asking)
+
+    async def ask() -> None:
+        for address in left:
+            await _ask(address, port)
+
+    await asyncio.gather(*(ask() for _ in range(_AT_ONCE)))
+    await idle(pid)  # the server is still writing the polls
+    return {"bytes a machine": (resident_bytes([pid]) - before) / len(asking)}
+
+
+async def together(
+    numbers: Sequence[int], port: int, seconds: float, pids: Sequence[int], times: int = 1
+) -> dict[str, float]:
+    """Each machine polls without pauses on several connections; see `flood`."""
+    most_descriptors()
+    return await flood(addresses(range(*numbers)) * times, port, seconds, pids)
+
+
+async def _ask(address: str, port: int) -> float:
+    """Seconds from before the connection to the response."""
+    began = time.perf_counter()
+    client = await connect(address, port)
+    await client.ask(poll(address))
+    client.transport.close()
+    return client.answered - began

@@ -5,11 +5,16 @@ than two. What a server of its own would commit follows from two figures that do
 number of cores: the CPU time of a command, and how far commits that take long wait for each other.
 """
 
+import asyncio
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from secrets import token_hex
 from statistics import median
 from typing import Any
 
@@ -18,11 +23,13 @@ import psycopg
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Figures, Result, Target, described
-from tests.bench.fleets import SCOPE
-from tests.bench.measure import MICRO, Sample, middle
+from tests.bench.fleets import SCOPE, serving
+from tests.bench.generate import store_of
+from tests.bench.measure import MICRO, Sample, Stopwatch, middle
+from tests.bench.processes import family_seconds
 from tests.bench.raw import body
 from tests.bench.storage import Databases, on_postgresql
-from tests.bench.traffic import WORDS
+from tests.bench.traffic import WORDS, Traffic, shares
 
 _PEER = "PostgreSQL alone, one row a transaction"
 _MANY = fleets.SUBMITTERS
@@ -40,6 +47,12 @@ _CASES = {  # processes, submitters per process, seconds by which a commit takes
     _SLOW_MANY: (_PROCESSES, _MANY, _SLOW_SECONDS),
 }
 _AT_LEAST = 10_000
+ROWS = 200
+TABLE = "CREATE TABLE IF NOT EXISTS thing (id integer PRIMARY KEY, body text NOT NULL)"
+FILL = "INSERT INTO thing SELECT n, '' FROM generate_series(0, %s) AS n ON CONFLICT DO NOTHING"
+UPDATE = "UPDATE thing SET body = %s WHERE id = %s"
+_POSITION = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+_LOOK_SECONDS = 0.001
 _ROW_WORK = "INSERT INTO journal"  # the last part of a commit that writes rows
 
 
@@ -98,7 +111,7 @@ def _with_own_cores(rows: Mapping[str, Mapping[str, float]]) -> float:
 def _alone(context: BenchmarkContext, storage: Databases) -> Spent:
     url, server = storage.server.url(), storage.server.process()
     return _spent(
-        [context.probe("row_by_row", url=url, server=server, seconds=context.effort.seconds)]
+        [context.probe(row_by_row, url=url, server=server, seconds=context.effort.seconds)]
     )
 
 
@@ -121,11 +134,11 @@ def _drive(
         ThreadPoolExecutor(processes) as threads,
     ):
 
-        def drive(at: int) -> Any:  # noqa: ANN401  (see the probe)
+        def drive_at(at: int) -> Any:  # noqa: ANN401  (see the probe)
             numbers = (at * scopes, (at + 1) * scopes)
-            return context.probe("drive", numbers=numbers, barrier=barrier, **how)
+            return context.probe(drive, numbers=numbers, barrier=barrier, **how)
 
-        return _spent(list(threads.map(drive, range(processes))))
+        return _spent(list(threads.map(drive_at, range(processes))))
 
 
 def _slow_down(url: str, seconds: float) -> None:
@@ -150,3 +163,70 @@ def _spent(reports: Sequence[Any]) -> Spent:
     }
     wall = max(sample.wall for sample in samples)
     return Spent(Sample(count, cpu, own, wall), used["cpu"] / count * MICRO, used["log"] / count)
+
+
+# --- In a separate process ------------------------------------------------------------------------
+
+
+class Meter:
+    """The database's own usage so far: bytes of log, seconds of CPU."""
+
+    def __init__(self, url: str, server: int) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._server = server
+
+    def read(self) -> dict[str, float]:
+        row = self._connection.execute(_POSITION).fetchone()
+        assert row
+        return {"log": float(row[0]), "cpu": family_seconds(self._server)}
+
+    def checkpoint(self) -> None:
+        self._connection.execute("CHECKPOINT")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+async def drive(
+    url: str,
+    server: int,
+    *,
+    numbers: Sequence[int],
+    submitters: int,
+    seconds: float,
+    barrier: str,
+) -> dict[str, Any]:
+    """Submit commands on these scopes, once all processes have reached the barrier."""
+    scopes = fleets.scope_names(numbers[1])[slice(*numbers)]
+    traffic = Traffic()
+    async with serving(store_of(url), traffic) as fleet:
+        await fleets.enable(fleet, scopes)
+        with closing(Meter(url, server)) as meter:
+            await asyncio.to_thread(_meet, Path(barrier))
+            before = meter.read()
+            sample = await traffic.load(fleet, shares(scopes, submitters), seconds)
+            return {"sample": sample.plain(), "before": before, "after": meter.read()}
+
+
+def _meet(folder: Path) -> None:
+    """Wait for the other processes; the folder's name ends with their number."""
+    (folder / token_hex(4)).touch()
+    while len(list(folder.iterdir())) < int(folder.name.rpartition("-")[2]):
+        time.sleep(_LOOK_SECONDS)
+
+
+async def row_by_row(url: str, server: int, seconds: float) -> dict[str, Any]:
+    """Update one row per transaction, on one connection."""
+    tag, done = int(token_hex(4), 16), 0
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        closing(Meter(url, server)) as meter,
+    ):
+        connection.execute(TABLE)
+        connection.execute(FILL, (ROWS,))
+        before, watch = meter.read(), Stopwatch()
+        while not done or watch.passed() < seconds:
+            connection.execute(UPDATE, (body(tag, done), done * 7 % ROWS))
+            done += 1
+        sample = watch.sample(done)
+        return {"sample": sample.plain(), "before": before, "after": meter.read()}

@@ -11,10 +11,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.bench import contenders
+from tests.bench.clients import addresses
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
 from tests.bench.processes import LOAD_CORE, Process, pinned
-from tests.bench.reading import ASKED, ASKED_MACHINES, TIMED, TIMED_MACHINES
+from tests.bench.reading import (
+    ASKED,
+    ASKED_MACHINES,
+    TIMED,
+    TIMED_MACHINES,
+    timed,
+    write_lines,
+)
 from tests.bench.storage import databases
 from tests.fixtures.postgres.programs import NoPostgreSQL
 
@@ -39,7 +47,7 @@ def run(context: BenchmarkContext) -> Result:
     with ExitStack() as stack:
         stores = stack.enter_context(_stores(context, notes))
         for store, (data, words) in stores.items():
-            context.probe("write_lines", data=data, lines=lines)
+            context.probe(write_lines, data=data, lines=lines)
             place = stack.enter_context(_serving(context.folder / f"up-{store}", words, lines))
             for name, count in {_WITHOUT: 0, _WITH: readers}.items():
                 runs[f"{store}, {name}"] = partial(_sample, context, place, count)
@@ -74,7 +82,7 @@ def _stores(
 @contextmanager
 def _serving(folder: Path, words: list[str], lines: int) -> Iterator[dict[str, Any]]:
     """Serve this data; yields what the clients need to know."""
-    machines = contenders.addresses(ASKED_MACHINES + TIMED_MACHINES)
+    machines = addresses(range(1, ASKED_MACHINES + TIMED_MACHINES + 1))
     start = partial(contenders.serve, folder, _FLEET, ["--json", *words])
     with contenders.running(contenders.Recipe("", folder, machines, start)) as server:
         ready: dict[str, Any] = json.loads(server.process.line())
@@ -94,7 +102,7 @@ def _sample(context: BenchmarkContext, place: Mapping[str, Any], readers: int) -
     with Process(words, context.folder / "log-readers", cores=(LOAD_CORE,)) as others:
         others.line()
         with pinned(LOAD_CORE):
-            figures: dict[str, float] = context.probe("timed", place=place, seconds=seconds)
+            figures: dict[str, float] = context.probe(timed, place=place, seconds=seconds)
         others.signal(signal.SIGTERM)
         pages = int(others.line())
     return {**figures, "pages a second": pages / seconds} if readers else figures

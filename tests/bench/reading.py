@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from tests.bench.clients import TAG, Client, connect, poll
-from tests.bench.generator import store_of
+from tests.bench.generate import store_of
 from tests.bench.measure import percentile
 
 ASKED, TIMED = "asked", "timed"  # the sets of machines

@@ -3,19 +3,24 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import count, cycle
-from random import getrandbits
+from random import Random, getrandbits
 
 from fairwarning.core.commands import Approve, Cancel, ReportImpact, Restart
 from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.fleet import Fleet
-from tests.bench.fleets import machine_name
+from fairwarning.service.writer.committer import CACHED_ENTITIES
+from fairwarning.store.sqlite import SQLiteStore
+from tests.bench import fleets
+from tests.bench.fleets import SCOPE, machine_name, serving
+from tests.bench.generate import store_of
 from tests.bench.measure import Sample, Stopwatch
 
 WORDS = "Restart, approve, report its end, restart, cancel"
 
 _MACHINES = 10  # per scope that take part
 _WAVE = 8  # scopes between two time checks
+_ROAMED = 50  # scopes in a wave of one submitter
 
 
 class Traffic:
@@ -89,3 +94,40 @@ class Traffic:
 def shares(scopes: Sequence[str], submitters: int) -> list[Sequence[str]]:
     """Divide the scopes among the submitters."""
     return [scopes[first::submitters] for first in range(min(submitters, len(scopes)))]
+
+
+async def age(path: str, machines: int, history: int) -> bool:
+    """Give a fleet a history of this many commands."""
+    scopes = fleets.scope_names(machines // SCOPE)
+    traffic = Traffic()
+    async with serving(SQLiteStore(path), traffic) as fleet:
+        await fleets.enable(fleet, scopes)
+        while history > 0:
+            history -= (await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), 0.2)).count
+    return True
+
+
+async def commands(
+    data: str,
+    machines: int,
+    seconds: float,
+    *,
+    submitters: int = 1,
+    among: int | None = None,
+    cached: int = CACHED_ENTITIES,
+) -> dict[str, float]:
+    """The cost of a command on some scopes of a fleet, or on all; one submitter roams at random."""
+    scopes = fleets.scope_names(machines // SCOPE)[:among]
+    generator = Random(1)
+
+    def pick() -> list[str]:
+        return generator.sample(scopes, min(_ROAMED, len(scopes)))
+
+    traffic = Traffic()
+    async with serving(store_of(data), traffic, cached) as fleet:
+        await fleets.enable(fleet, scopes)
+        if submitters == 1:
+            sample = await traffic.roam(fleet, pick, seconds)
+        else:
+            sample = await traffic.load(fleet, shares(scopes, submitters), seconds)
+    return sample.plain()

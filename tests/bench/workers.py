@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from tests.bench import contenders, load
-from tests.bench.clients import poll
+from tests.bench.clients import addresses, flood, poll
 from tests.bench.contenders import NGINX, OURS, Contender, Recipe, ask, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Figures, Result, Target, described
@@ -27,7 +27,6 @@ def run(context: BenchmarkContext) -> Result:
     """Measure."""
     text = described("workers", machines=SMALL_FLEET, connections=_CONNECTIONS)
     if len(CORES) < _COUNTS[-1]:
-        context.expect(0)
         return Result(*text, rows={}, notes=("Not measured: there is only one core.",))
     return on_postgresql(context, text, _run)
 
@@ -92,7 +91,7 @@ def _ours(context: BenchmarkContext, storage: Databases, workers: int) -> Recipe
     folder = context.folder / f"up-workers-{workers}"
     name = f"workers-{workers}"
     options = [*storage.words(storage.copy(SMALL_FLEET, name), name), "--workers", str(workers)]
-    recipe = contenders.with_stored_fleet(folder, OURS, contenders.addresses(1), options)
+    recipe = contenders.with_stored_fleet(folder, OURS, addresses([1]), options)
     return replace(recipe, cores=CORES[:workers])
 
 
@@ -117,15 +116,15 @@ def _flood(context: BenchmarkContext, server: Contender, cores: Sequence[int]) -
         words = [f"-c{_CONNECTIONS * len(cores)}", f"-d{math.ceil(context.effort.seconds)}s"]
         url = f"http://{address}:{server.port}{load.PATH}"
         return load.wrk(server.name, pids, [*words, "-H", "Metadata: true", url], cores)
-    addresses = [address] * (_CONNECTIONS if context.effort.apart else 2)
-    how = {"addresses": addresses, "seconds": context.effort.seconds, "pids": []}
+    asking = [address] * (_CONNECTIONS if context.effort.apart else 2)
+    how = {"asking": asking, "seconds": context.effort.seconds, "pids": []}
 
-    def flood(core: int) -> Sample:
+    def flood_from(core: int) -> Sample:
         with pinned(core):
-            return Sample(**context.probe("flood", port=server.port, **how))
+            return Sample(**context.probe(flood, port=server.port, **how))
 
     cpu = cpu_seconds(pids)
     with ThreadPoolExecutor(len(cores)) as threads:
-        samples = list(threads.map(flood, cores))
+        samples = list(threads.map(flood_from, cores))
     cpu = cpu_seconds(pids) - cpu
     return Sample(sum(s.count for s in samples), cpu, cpu, max(s.wall for s in samples))
