@@ -34,8 +34,8 @@ def write() -> str:
     return page(
         "Contract",
         "Every guarantee has an id and tests that name it. In a checkout `make conformance` lists "
-        'these tests; `make conformance ARGS="--require E1-E11"` fails if one of these rows has no '
-        "test. [Invariants](invariants.md) lists the internal properties behind them.",
+        "these tests, and fails if a guarantee has none. "
+        "[Invariants](invariants.md) lists the internal properties behind them.",
         *(
             part
             for chapter, rows in chapters().items()

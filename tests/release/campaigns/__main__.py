@@ -14,15 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-
 from tests.fixtures.programs import ROOT
-from tests.release.campaigns import page
 from tests.release.campaigns.plan import CAMPAIGNS, Campaign
-from tests.release.campaigns.progress import ReleaseProgress, path_of_output
-
-COLUMNS = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
+from tests.release.campaigns.progress import PAGE, ReleaseProgress, path_of_output
 
 
 class RunFailed(Exception):
@@ -32,13 +26,9 @@ class RunFailed(Exception):
 class Release:
     """Runs of all campaigns, a few at a time."""
 
-    def __init__(
-        self, campaigns: list[Campaign], progress: ReleaseProgress, bars: Progress
-    ) -> None:
+    def __init__(self, campaigns: list[Campaign], progress: ReleaseProgress) -> None:
         self._campaigns = campaigns
         self._progress = progress
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
         self._under_way: Counter[str] = Counter()  # runs, by campaign
         self._counted = _seconds_of_ended_runs()
 
@@ -50,11 +40,6 @@ class Release:
         task = asyncio.current_task()
         assert task
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        for campaign in self._campaigns:
-            done = self._progress.of(campaign).count
-            self._tasks[campaign.name] = self._bars.add_task(
-                campaign.name, total=campaign.goal, completed=done
-            )
         runs = self._runs()
         async with asyncio.TaskGroup() as group:
             for _ in range(jobs):
@@ -79,7 +64,8 @@ class Release:
             self._under_way[campaign.name] -= 1
             before, self._counted = self._counted, _seconds_of_ended_runs()
             self._progress.add(campaign, number, amount, self._counted - before)
-            self._bars.advance(self._tasks[campaign.name], amount)
+            done = self._progress.of(campaign).count
+            print(f"{campaign.name}: {done:,} of {campaign.goal:,}", flush=True)
 
 
 def _seconds_of_ended_runs() -> float:
@@ -119,19 +105,16 @@ def main() -> int:
     if unknown := set(options.campaigns) - set(names):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     chosen = [c for c in CAMPAIGNS if not options.campaigns or c.name in options.campaigns]
-    progress = ReleaseProgress()
-    console = Console()
     failed: list[BaseException] = []
     try:
-        with Progress(*COLUMNS, console=console) as bars:
-            asyncio.run(Release(chosen, progress, bars).run(options.jobs))
+        asyncio.run(Release(chosen, ReleaseProgress()).run(options.jobs))
     except* RunFailed as group:
         failed += group.exceptions
     except* asyncio.CancelledError:
         failed.append(RunFailed("terminated; started again, it continues"))
     for failure in failed:
-        console.print(str(failure), style="red", soft_wrap=True)
-    console.print(f"What was done is in {page.PAGE.relative_to(ROOT)}")
+        print(failure)
+    print(f"What was done is in {PAGE.relative_to(ROOT)}")
     return 1 if failed else 0
 
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from tests.fixtures.receiver import Receiver
 from tests.real.tool_service import ToolService
-from tests.release.campaigns.agents import Agents
-from tests.release.campaigns.machines import Machines
+from tests.release.campaigns.machines import Agents, Machines
 from tests.release.campaigns.operators import Operators
 
 POLL_SECONDS = 300  # virtual, between two polls of a machine

@@ -5,11 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.progress import Progress
 
 import fairwarning
-from tests.release.campaigns import page, progress, soak
+from tests.release.campaigns import progress, soak
 from tests.release.campaigns.__main__ import Release
 from tests.release.campaigns.plan import CAMPAIGNS, ENGINE, Campaign, Done
 
@@ -18,8 +16,8 @@ from tests.release.campaigns.plan import CAMPAIGNS, ENGINE, Campaign, Done
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page of what was done, for one test."""
     path = tmp_path / "page.md"
-    path.write_text(page.with_figures(page.PAGE.read_text("utf-8"), {}), "utf-8")
-    monkeypatch.setattr(page, "PAGE", path)
+    path.write_text(progress.with_figures(progress.PAGE.read_text("utf-8"), {}), "utf-8")
+    monkeypatch.setattr(progress, "PAGE", path)
     return path
 
 
@@ -27,8 +25,7 @@ def run(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> progress.Release
     """Run a campaign with two jobs, from what was saved."""
     monkeypatch.setattr(progress, "CAMPAIGNS", (campaign,))
     done = progress.ReleaseProgress()
-    bars = Progress(console=Console(quiet=True))
-    asyncio.run(Release([campaign], done, bars).run(jobs=2))
+    asyncio.run(Release([campaign], done).run(jobs=2))
     return done
 
 
@@ -52,16 +49,16 @@ def test_the_code_that_it_tests_exists(campaign: Campaign) -> None:
 
 def test_the_figures_are_written_to_the_page() -> None:
     """The page gets the version and a row for each campaign; the rest of it stays as it is."""
-    text = page.PAGE.read_text("utf-8")
+    text = progress.PAGE.read_text("utf-8")
     runs = [0, 1, 2, 7, 9, 10]
     done = {campaign: Done("1a2b", runs, campaign.goal, 72.0) for campaign in CAMPAIGNS}
-    written = page.with_figures(text, done)
+    written = progress.with_figures(text, done)
     assert f"found nothing in version {fairwarning.__version__}:" in written
-    assert page.with_figures(written, done) == written
-    assert page.read(written) == {campaign.name: part for campaign, part in done.items()}
+    assert progress.with_figures(written, done) == written
+    assert progress.read(written) == {campaign.name: part for campaign, part in done.items()}
     assert text.partition("## At a release")[0] == written.partition("## At a release")[0]
     done[CAMPAIGNS[0]].count -= 1
-    unfinished = page.with_figures(written, done)
+    unfinished = progress.with_figures(written, done)
     assert f"have found nothing in version {fairwarning.__version__} so far:" in unfinished
 
 

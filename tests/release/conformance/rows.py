@@ -1,7 +1,6 @@
 """The rows of the contract, and which of them a test names in its `spec` marker."""
 
 import functools
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,26 +42,6 @@ def statements() -> dict[str, dict[str, dict[str, list[str]]]]:
         }
         for page, headings in pages.items()
     }
-
-
-def expand(text: str) -> list[str]:
-    """The ids that `E1,E3-E5` means; ValueError when it names a row that does not exist."""
-    known = all_rows()
-    ids = [row for part in text.split(",") if part.strip() for row in _expand_part(part.strip())]
-    unknown = [row for row in ids if row not in known]
-    if unknown:
-        raise ValueError(f"no such row: {', '.join(unknown)} (see {ROWS_FILE.name})")
-    return ids
-
-
-def _expand_part(part: str) -> list[str]:
-    match = re.fullmatch(r"([A-Z])(\d+)\s*-\s*([A-Z])(\d+)", part)
-    if match is None:
-        return [part]
-    letter, first, end_letter, last = match.groups()
-    if letter != end_letter or int(first) > int(last):
-        raise ValueError(f"not a range: {part} (a range stays in one chapter, as E1-E11 does)")
-    return [f"{letter}{number}" for number in range(int(first), int(last) + 1)]
 
 
 def rows_of(item: pytest.Item) -> list[str]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tests.release.containers import settings
 from tests.release.containers.needs import CACHE
-from tests.release.containers.podman import DOWNLOAD_SECONDS, Podman
-from tests.release.containers.sandbox import Sandbox
+from tests.release.containers.podman import DOWNLOAD_SECONDS, Podman, Sandbox
 from tests.release.deploy.files import COMPOSE, documents, instructions
 
 ENTRYPOINT = Path(__file__).with_name("postgres-entrypoint.sh")

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.containers import needs, pip_settings, settings
+from tests.release.containers import needs, settings
 from tests.release.containers.base_images import PYTHON, image_store
 from tests.release.containers.page import IMAGE, shell_commands
-from tests.release.containers.podman import DOWNLOAD_SECONDS, Podman
-from tests.release.containers.sandbox import SandboxRefused, sandbox
+from tests.release.containers.podman import DOWNLOAD_SECONDS, Podman, SandboxRefused, sandbox
 
 _missing = cache(needs.missing)
 
@@ -61,7 +60,7 @@ def image(engine: Podman) -> str:
     (command,) = shell_commands("build")
     program, verb, *words = shlex.split(command)
     base = ("--pull=never", "--build-arg", f"PYTHON={PYTHON.name}")
-    more = (*base, "--network=host", *pip_settings.volumes(engine.folder))
+    more = (*base, "--network=host", *settings.volumes(engine.folder))
     engine.run(
         *(program, verb, *more, *words), folder=needs.ROOT, outside=True, seconds=DOWNLOAD_SECONDS
     )

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first process of the sandbox (sandbox.py). It covers the folders that Podman always uses with
+# The first process of the sandbox (podman.py). It covers the folders that Podman always uses with
 # copies in memory, so that nothing of the system's own Podman is changed.
 # $1 is an empty folder for those copies.
 set -eu

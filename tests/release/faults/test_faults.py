@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import astuple
 
 from tests.docs.pages import ROOT
-from tests.release.faults.places import places
-from tests.release.faults.table import own_calls, rows
+from tests.release.faults.table import own_calls, places, rows
 
 
 def test_every_place_has_one_row() -> None:

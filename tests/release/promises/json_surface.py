@@ -1,8 +1,10 @@
-"""The JSON that commands print with --json, as an outline, from a real run of each.
+"""The JSON that commands print with --json, and the events of the API's stream, as outlines.
 
-Most print types of the operator API, which has their members.
+From a real run of each command, and from a real stream. Most print types of the operator API, which
+has their members.
 """
 
+import asyncio
 import json
 import os
 import tempfile
@@ -16,11 +18,13 @@ from fairwarning.guest.agent.check import AgentCheck
 from fairwarning.testing.certify import report
 from fairwarning.testing.certify.results import TrapResult
 from fairwarning.testing.certify.traps import TRAPS
+from tests.console.stream_client import open_stream
+from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.receiver import Receiver
 from tests.fixtures.service import ServiceProcess, run_command
-from tests.release.promises.live_service import FLEET
-from tests.release.promises.outline import Outline
-from tests.release.promises.wire_surfaces import shape
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.release.promises.outline import Outline, outline_of
+from tests.release.promises.wire_surfaces import FLEET, shape
 
 _FAILING = """
 [[fleet.machine]]
@@ -154,3 +158,24 @@ def _without_service(folder: str) -> Iterator[Output]:
     yield "agent check", check_report.check_json(checks, None)
     result = TrapResult(TRAPS[0], survived=True, seen="approved", seconds=1.5)
     yield "certify", json.loads(report.as_json(["./handler"], "none", [result]))
+
+
+# --- The stream -----------------------------------------------------------------------------------
+
+
+_EVENTS = {"line", "clock"}
+
+
+def stream() -> Outline:
+    """Return the type of the data of each event."""
+    events: dict[str, Any] = {}
+    with ConsoleHarness() as console:
+        listener = open_stream(console)
+        console.created("machines", name="web")
+        console.ok("POST", "/api/clock", {"advance_seconds": 1})
+        while not events.keys() >= _EVENTS:
+            message = console.run(asyncio.wait_for(listener.next(), LIMIT_SECONDS))
+            if message.kind:
+                events[message.kind] = message.data
+        console.run(listener.disconnect())
+    return outline_of(f"event {name}: {type_of(events[name])}" for name in sorted(events))

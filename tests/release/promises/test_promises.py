@@ -6,14 +6,17 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.docs.pages import DOCS
+from fairwarning.cli import agent
+from fairwarning.cli.commands import program
+from tests.docs.pages import DOCS, text_of
 from tests.release.promises import file_surfaces, http_surfaces, program_surfaces, wire_surfaces
 from tests.release.promises.cli_surface import commands
-from tests.release.promises.json_surface import json_output
+from tests.release.promises.json_surface import json_output, stream
 from tests.release.promises.outline import Outline, render
+from tests.release.promises.program_surfaces import kubernetes, variables
 from tests.release.promises.python_surface import python_api
-from tests.release.promises.stream_surface import stream
 
 FOLDER = Path(__file__).parent / "snapshots"
 SURFACES: dict[str, Callable[[], Outline]] = {
@@ -90,3 +93,65 @@ def test_the_page_names_every_snapshot() -> None:
     """docs/compatibility.md says what each file means for users."""
     page = (DOCS / "compatibility.md").read_text("utf-8")
     assert set(re.findall(r"snapshots/(\w+)\.txt", page)) == set(SURFACES)
+
+
+# --- What is promised is documented: a name that no page explains cannot be relied on -------------
+
+
+PAGES = {
+    "read by commands, the service, the SDK and the agent": ["compatibility.md"],
+    "for the programs of exec and certify": ["exec.md", "certify.md"],
+    "for hooks of the agent": ["agent.md"],
+    "for the program of the command driver": ["driver-command.md"],
+}
+
+
+def test_every_group_of_variables_has_a_page() -> None:
+    """A new group needs one."""
+    assert PAGES.keys() == variables().keys()
+
+
+@pytest.mark.parametrize("group", PAGES)
+def test_every_variable_is_documented(group: str) -> None:
+    """On the page of the programs that get or set it."""
+    text = "".join(text_of(DOCS / page) for page in PAGES[group])
+    assert [name for name in variables()[group] if f"`{name}`" not in text] == []
+
+
+def test_every_name_of_a_test_cloud_is_documented() -> None:
+    """docs/pytest.md shows each method and attribute of a cloud and of what it makes."""
+    page = text_of(DOCS / "pytest.md")
+    members = [line for parts in python_api()["fairwarning.testing"].values() for line in parts]
+    names = {re.split(r"[(:]", line)[0] for line in members} - {"__init__", "__enter__"}
+    assert sorted(name for name in names if not re.search(rf"[.`]{name}\b", page)) == []
+
+
+def test_every_name_on_a_node_is_documented() -> None:
+    """docs/agent-kubernetes.md lists taint, labels, annotations, condition and Events."""
+    page = text_of(DOCS / "agent-kubernetes.md")
+    names = [re.sub(r":.*", "", line).split()[-1] for line in kubernetes()]
+    assert [name for name in names if name not in page] == []
+
+
+# --- A name has one spelling: a second one, once it works, is a promise that nobody has made ------
+
+
+@pytest.mark.parametrize("words", [["run", "--conf", "x"], ["check", "--js"]])
+def test_the_agent_takes_no_abbreviations(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new option would make them ambiguous."""
+    with pytest.raises(SystemExit) as ended:
+        agent._parser().parse_args(words)
+    assert ended.value.code == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["machine", "list", "--jso"], ["machine", "lis"], ["token", "ci", "--role", "reader"]]
+)
+def test_commands_take_no_abbreviations(words: list[str]) -> None:
+    """Neither of options nor of verbs; a verb cannot be left out."""
+    result = CliRunner().invoke(program, words)
+    assert result.exit_code == 2
+    assert "No such" in result.output

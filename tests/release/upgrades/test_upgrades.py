@@ -17,7 +17,7 @@ from fairwarning.store.store import Store
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import FleetHarness
 from tests.fixtures.postgres.database import database_or_skip
-from tests.release.upgrades import sample_fleet, saved
+from tests.release.upgrades import saved
 
 DAY = 86400
 CANDIDATE = """
@@ -28,10 +28,10 @@ INSERT INTO migration VALUES
 VERSIONS = saved.versions()
 
 
-async def _facts(store: Store) -> sample_fleet.Json:
+async def _facts(store: Store) -> saved.Json:
     await store.open()
     try:
-        return await sample_fleet.facts(store)
+        return await saved.facts(store)
     finally:
         await store.close()
 
@@ -42,7 +42,7 @@ def test_a_data_file_is_complete_after_the_upgrade(version: str, tmp_path: Path)
     path = tmp_path / "fleet.db"
     saved.restore_file(version, path)
     actual = asyncio.run(_facts(SQLiteStore(path, reserved_bytes=4096)))
-    assert sample_fleet.differences(saved.expected(version), actual) == []
+    assert saved.differences(saved.expected(version), actual) == []
 
 
 @pytest.mark.spec("X1")
@@ -55,7 +55,7 @@ async def test_a_database_is_complete_after_the_upgrade(version: str) -> None:
     url = database_or_skip()
     saved.restore_database(version, url)
     actual = await _facts(PostgresStore(url))
-    assert sample_fleet.differences(saved.expected(version), actual) == []
+    assert saved.differences(saved.expected(version), actual) == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
