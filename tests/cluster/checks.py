@@ -16,9 +16,9 @@ from fairwarning.core.decision import FactType
 from fairwarning.core.document import document
 from fairwarning.core.model import Scope
 from tests.cluster.action_log import Action
+from tests.cluster.cluster import History, Read, SubmittedCommand
 from tests.cluster.commit_recorder import Tables
 from tests.cluster.committed_state import CLOCKS_SECONDS, CommittedState
-from tests.cluster.history import History, Read, SubmittedCommand
 from tests.cluster.worker import VERSION
 from tests.fixtures.waiting import on_this_machine
 from tests.sim.invariants import id4, id7

@@ -33,8 +33,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.record import changed
-from tests.cluster.cluster import Cluster, WorkerProcess
-from tests.cluster.history import History, SubmittedCommand
+from tests.cluster.cluster import Cluster, History, SubmittedCommand, WorkerProcess
 from tests.fixtures.random_commands import PolledFleet, RandomCommands
 from tests.fixtures.waiting import WaitLimit
 

@@ -67,19 +67,17 @@ async def _run(
     staleness = STALENESS * lease
     settings = WorkerSettings("", url, str(folder), lease, staleness, TRANSACTION_ROWS)
     unsettled: Violation | None = None
-    async with (
-        WebhookReceiver(Random(f"receiver {seed}")) as receiver,
-        Cluster(fork_server, settings) as cluster,
-    ):
-        load = Load(cluster, Random(seed))
-        webhooks = WebhookLoad(cluster, Random(f"webhooks {seed}"), receiver)
-        await load.create_fleet()
-        await run_with_faults(load, webhooks, url, Random(f"faults {seed}"), lease)
-        try:
-            await wait_until_quiet(load, url, settling_seconds)
-            await webhooks.wait_until_delivered(url, settling_seconds)
-        except Violation as violation:
-            unsettled = violation  # another violation may be its cause
+    with WebhookReceiver(Random(f"receiver {seed}")) as receiver:
+        async with Cluster(fork_server, settings) as cluster:
+            load = Load(cluster, Random(seed))
+            webhooks = WebhookLoad(cluster, Random(f"webhooks {seed}"), receiver)
+            await load.create_fleet()
+            await run_with_faults(load, webhooks, url, Random(f"faults {seed}"), lease)
+            try:
+                await wait_until_quiet(load, url, settling_seconds)
+                await webhooks.wait_until_delivered(url, settling_seconds)
+            except Violation as violation:
+                unsettled = violation  # another violation may be its cause
     committed = CommittedState()
     batches, tables = commit_recorder.read(url)
     for batch in batches:

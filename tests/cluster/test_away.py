@@ -8,8 +8,7 @@ import pytest
 
 from fairwarning.core.commands import CreateScope, Restart
 from fairwarning.core.model import Machine, ScopeKind
-from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
-from tests.cluster.history import History
+from tests.cluster.cluster import Cluster, ForkServer, History, WorkerProcess
 from tests.cluster.proxy import Proxy
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.server import shared

@@ -14,9 +14,8 @@ from fairwarning.core.model import Machine, ScopeKind
 from tests.cluster import commit_recorder
 from tests.cluster.action_log import read_actions
 from tests.cluster.checks import check_acknowledged, check_actions, check_tables
-from tests.cluster.cluster import Cluster, ForkServer
+from tests.cluster.cluster import Cluster, ForkServer, History
 from tests.cluster.committed_state import CommittedState
-from tests.cluster.history import History
 from tests.cluster.load import QUICK
 from tests.cluster.pair import Pair
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle

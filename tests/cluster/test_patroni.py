@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import ForkServer
-from tests.cluster.history import History
+from tests.cluster.cluster import ForkServer, History
 from tests.cluster.patroni import FILES, PAGE, HighAvailability, missing_packages
 from tests.cluster.test_failover import Traffic, check_run, under_load
 from tests.docs.pages import blocks

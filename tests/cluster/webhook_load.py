@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 
@@ -19,7 +19,13 @@ from fairwarning.service.webhooks.subscription import resource_id
 from fairwarning.store.store import JournalEntry
 from tests.cluster.cluster import Cluster, NoAnswer, WorkerProcess
 from tests.cluster.committed_state import CommittedState
-from tests.fixtures.receiver import ReceivedRequest, line_number, verified
+from tests.fixtures.receiver import (
+    ReceivedRequest,
+    Receiver,
+    ReceiverResponse,
+    line_number,
+    verified,
+)
 from tests.fixtures.waiting import on_this_machine
 from tests.sim.violations import must
 from tests.webhooks.webhook_fleet import REPORTED
@@ -43,37 +49,19 @@ def secret(creation: int) -> str:
     return f"secret-of-subscription-{creation}"
 
 
-class WebhookReceiver:
+class WebhookReceiver(Receiver):
     """Receives the messages of all subscriptions; fails a few, and answers 410 while it is gone."""
 
     def __init__(self, random: Random) -> None:
+        super().__init__(self._receive)
         self.gone = False
         self.failing = FAILING
         self.arrived: defaultdict[int, list[int]] = defaultdict(list)  # lines, by creation
         self.accepted: defaultdict[int, list[int]] = defaultdict(list)
         self.forged: list[int] = []
         self._random = random
-        self.port = 0
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            status = self._receive(await _read_request(reader))
-            writer.write(f"HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\n\r\n".encode())
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the sender was killed
-        finally:
-            writer.close()
-
-    def _receive(self, request: ReceivedRequest) -> int:
+    def _receive(self, request: ReceivedRequest) -> ReceiverResponse:
         creation = int(request.path[1:])
         if not verified(request, secret(creation)):
             self.forged.append(creation)
@@ -82,16 +70,7 @@ class WebhookReceiver:
             self.arrived[creation].append(line)
             if status == 200:
                 self.accepted[creation].append(line)
-        return status
-
-
-async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest:
-    start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-    method, path, _ = start.split(" ")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    return ReceivedRequest(
-        method, path, headers, await reader.readexactly(int(headers["content-length"]))
-    )
+        return ReceiverResponse(status)
 
 
 @dataclass(slots=True)

@@ -1,18 +1,14 @@
-"""Kills a process at a failpoint.
+"""The real program, with failpoints: `python -m tests.crash.failpoints up ...`.
 
-`FAIRWARNING_FAILPOINT=name` in the environment kills the process (SIGKILL) the first time it
-reaches the failpoint; `FAIRWARNING_FAILPOINT=name:3` the third time.
+SIGUSR1 arms the failpoint in FAIRWARNING_FAILPOINT, so that a test can do something before; the
+program then prints a line. `name` kills the process (SIGKILL) the first time it reaches the
+failpoint, `name:3` the third time.
 """
 
 import os
 import signal
 
 from fairwarning.service.failpoints import NAMES, arm
-
-
-def arm_from_environment() -> None:
-    """Arm the failpoint that `FAIRWARNING_FAILPOINT` names, if it is set."""
-    kill_at(os.environ.get("FAIRWARNING_FAILPOINT", ""))
 
 
 def kill_at(name_and_count: str) -> None:
@@ -32,3 +28,15 @@ def kill_at(name_and_count: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     arm(kill_process)
+
+
+def _arm_from_environment(*_: object) -> None:
+    kill_at(os.environ.get("FAIRWARNING_FAILPOINT", ""))
+    print("armed", flush=True)
+
+
+if __name__ == "__main__":
+    from fairwarning.cli.main import main
+
+    signal.signal(signal.SIGUSR1, _arm_from_environment)
+    main()

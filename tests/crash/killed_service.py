@@ -40,7 +40,7 @@ def operation_url(response: Response) -> str:
 class KilledService(ServiceProcess):
     """One process of the service on a folder, from its start to its end."""
 
-    program: ClassVar[Sequence[str]] = (sys.executable, "-m", "tests.crash.program")
+    program: ClassVar[Sequence[str]] = (sys.executable, "-m", "tests.crash.failpoints")
     credentials: Credentials
     """Of the client, which has them from the first start."""
 

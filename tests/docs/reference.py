@@ -16,7 +16,6 @@ from tests.docs.chapters import (
     events,
     faults,
     figures,
-    invariants,
     settings,
 )
 from tests.docs.pages import GENERATED, ROOT
@@ -28,7 +27,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.write,
     "events.md": events.write,
     "contract.md": contract.write,
-    "invariants.md": invariants.write,
+    "invariants.md": contract.write_invariants,
     "faults.md": faults.write,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,

@@ -1,7 +1,9 @@
 """Links resolve, images have alternative texts, and every page is reachable."""
 
 import re
+import tomllib
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -67,3 +69,14 @@ def test_every_drawing_is_used_and_described() -> None:
         assert "prefers-color-scheme: dark" in text
         # The namespace of SVG, and commands in a drawn terminal
         assert re.findall(r"https?://(?!www\.w3\.org/|127\.)", text) == []
+
+
+def test_badges_are_true() -> None:
+    """Those of the README are fixed texts: what they say is in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    badges = [link.target for link in links(ROOT / "README.md") if "/badge/" in link.target]
+    texts = {unquote(target.partition("/badge/")[2]).rpartition("-")[0] for target in badges}
+    assert texts == {f"license-{project['license'].replace('-', '--')}", "python-3.11_or_newer"}
+    assert "Programming Language :: Python :: 3.11" in project["classifiers"]
+    marked = project["optional-dependencies"]["server"]
+    assert all("python_version >= '3.11'" in requirement for requirement in marked)

@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.arm.registry import TYPES
 from fairwarning.service.config import values
-from tests.docs.chapters import api, cli, invariants
+from tests.docs.chapters import api, cli, contract
 from tests.docs.pages import GENERATED, ROOT, name, pages, text_of
 from tests.release.conformance.rows import all_rows, planned
 
@@ -114,7 +114,7 @@ def test_every_key_of_the_fleet_file_is_documented() -> None:
 
 def test_every_id_in_the_sources_is_defined() -> None:
     """A reader finds each contract row and invariant that a comment names (`E5`, `IL3`)."""
-    defined = {name for chapter in invariants.definitions().values() for name in chapter}
+    defined = {name for chapter in contract.definitions().values() for name in chapter}
     defined |= all_rows().keys() | planned().keys() | planned("invariants").keys()
     named = re.compile(r"\b(?:I[BCDGKLRS]|[MECTGOX])[0-9]{1,2}\b")
     unknown = {

@@ -4,6 +4,5 @@
 |---|---|
 | `mutations` | which changes are made |
 | `checks` | what they are tried against, and which check reaches which line |
-| `trial` | runs the checks with a mutant in place of the source |
-| `children` | a forked process for each, with limits |
+| `trial` | runs the checks with a mutant in place of the source, in a forked process with limits |
 """

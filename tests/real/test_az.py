@@ -92,7 +92,7 @@ def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ("vm", "show", "--resource-group", GROUP, "--name", "nobody"): 3,
             ("vm", "simulate-eviction", *VM): 1,
             ("vm", "list", "--nosuchoption"): 2,
-            ("nosuchcommand",): 2,
+            ("vmm", "list"): 2,  # the CLI asks nobody for suggestions
         }
         assert {words: service.az(*words).returncode for words in codes} == codes
         assert len(audit.logins()) == 1

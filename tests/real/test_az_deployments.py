@@ -65,18 +65,3 @@ def test_a_template_file(tmp_path: Path) -> None:
         assert "Error" in service.az_error(*deployment, "cancel", *DEPLOYMENT).title()
         service.az_json(*deployment, "delete", *DEPLOYMENT)
         assert service.az_json(*deployment, "list", *IN_GROUP) == []
-
-
-@pytest.mark.spec("C2")
-@pytest.mark.usefixtures("az")
-def test_template_files_that_are_refused(tmp_path: Path) -> None:
-    """The Azure CLI prints the error of the template, and creates nothing."""
-    file = tmp_path / "template.json"
-    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
-        file.write_text(TEMPLATE.replace("format('vm{0}'", "shout('vm{0}'"))
-        for verb in ("validate", "create"):
-            done = service.az("deployment", "group", verb, *DEPLOYMENT, *options(file))
-            assert done.returncode == 1
-            assert "the function 'shout' is not supported" in done.stderr
-            assert "Traceback" not in done.stderr
-        assert service.machines() == {}

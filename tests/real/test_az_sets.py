@@ -1,6 +1,5 @@
 """The unmodified Azure CLI and scale sets, and the events that their machines see."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ def instances(service: AzureCliService, name: str) -> dict[str, object]:
     """Return a property of every instance, by instance id."""
     pairs = service.az_json("vmss", "list-instances", *SET, "--query", f"[].[instanceId, {name}]")
     return dict(pairs)
-
-
-def body(notice: object) -> str:
-    """Return the body of Azure's documentation, which has only the notice."""
-    profile = {"scheduledEventsProfile": {"terminateNotificationProfile": notice}}
-    return json.dumps({"properties": {"virtualMachineProfile": profile}})
 
 
 @pytest.mark.spec("C2", "C1", "T1", "T4")
@@ -92,37 +85,6 @@ def test_a_new_notice_needs_an_upgrade(tmp_path: Path) -> None:
         notices = {event["Resources"][0]: service.notice(event) for event in events}
         assert notices == {"web_0": 600, "web_1": 600, "web_2": 900}
         assert first in events
-
-
-@pytest.mark.spec("C2", "T1", "T2")
-@pytest.mark.usefixtures("az")
-def test_a_body_as_the_documentation_has_it(tmp_path: Path) -> None:
-    """A body with only the notice works, within its limits and since its api-version."""
-    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
-        path = service.path("virtualMachineScaleSets/web")
-        put = ("rest", "--method", "put", "--url", f"{path}?api-version=2019-03-01", "--body")
-        earlier = ("rest", "--method", "put", "--url", f"{path}?api-version=2018-10-01", "--body")
-        ten = {"notBeforeTimeout": "PT10M", "enable": True}
-        member = "Could not find member 'scheduledEventsProfile' on object of type"
-        assert f"\"{member} 'VirtualMachineProfile'\"" in service.az_error(*earlier, body(ten))
-        assert service.az_json("vmss", "show", *SET, "--query", NOTICE) is None
-        service.az_json(*put, body({"enable": True}))
-        five = {"notBeforeTimeout": "PT5M", "enable": True}
-        assert service.az_json("vmss", "show", *SET, "--query", NOTICE) == five
-
-        service.az_json(*put, body(ten))
-        error = service.az_error(*UPDATE, "--terminate-notification-time", "20")
-        assert error.startswith("ERROR: (InvalidParameter) The value 'PT20M' of parameter")
-        assert "PT5M to PT15M" in error
-        document = service.az_json("vmss", "show", *SET)
-        profile = document["virtualMachineProfile"]["scheduledEventsProfile"]
-        assert profile["terminateNotificationProfile"] == ten
-        assert document["sku"]["capacity"] == 3
-
-        service.az_json("vmss", "update-instances", *SET, "--instance-ids", "*")
-        service.events("web_0")
-        service.az_json("vmss", "delete-instances", *SET, "--instance-ids", "2", "--no-wait")
-        assert service.notice(service.wait_for_event("web_0", "Terminate")) == 600
 
 
 @pytest.mark.spec("C2", "C1")
@@ -220,15 +182,3 @@ def test_machines_of_a_flexible_set(tmp_path: Path) -> None:
         with service.time_running():
             service.az_json("vm", "delete", *machine, "--yes")
         assert set(service.machines()) == {"web_0", "web_1"}
-
-
-@pytest.mark.spec("C2", "C6")
-@pytest.mark.usefixtures("az")
-def test_public_addresses_of_a_uniform_set(tmp_path: Path) -> None:
-    """`az vmss list-instance-public-ips` has one for each instance."""
-    with AzureCliService(tmp_path / "data") as service:
-        service.az_json("group", "create", "--name", GROUP, "--location", "westus")
-        uniform = ("--orchestration-mode", "Uniform", "--public-ip-per-vm")
-        service.az_json("vmss", "create", *SET, *NEW, *uniform)
-        addresses = service.az_json("vmss", "list-instance-public-ips", *SET)
-        assert len({entry["ipAddress"] for entry in addresses}) == 2

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.fixtures.requirements import needs_chromium
-from tests.real.browser import LOOKS, Scheme, browser_harness, overflow, violations
+from tests.real.browser import browser_harness
 
 pytestmark = [needs_chromium, pytest.mark.spec("O8", "O14")]
 
@@ -23,7 +23,6 @@ capacity = 30
 name = "db"
 machines = 2
 """
-PATHS = ("/map", "/map?view=table", "/timeline", "/timeline?set=web")
 
 
 def square(page: Page, group: str, column: int, row: int) -> dict[str, float]:
@@ -97,21 +96,3 @@ def test_the_pictures_without_script(tmp_path: Path) -> None:
         expect(page.locator("#density")).to_contain_text("1 to come")
         page.get_by_role("link", name="Zoom out").click()
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_the_pictures_fit_every_screen(
-    tmp_path: Path, size: tuple[int, int], scheme: Scheme
-) -> None:
-    """Neither scrolls sideways, nor has an accessibility problem, in light and dark."""
-    with browser_harness(tmp_path / "data", FLEET) as harness:
-        harness.poll("web_0")
-        for number in range(25):
-            harness.service.ok("POST", f"/api/machines/web_{number}/restart", {})
-        harness.service.ok("POST", "/api/machines/db_0/stop", {})
-        context = harness.context(size, scheme)
-        for path in PATHS:
-            page = harness.open(context, path)
-            assert (path, overflow(page), violations(page)) == (path, 0, [])
-            page.close()

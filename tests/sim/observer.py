@@ -22,11 +22,9 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch
 from tests.sim import invariants
-from tests.sim.addresses import concerns_ic8, ic8
-from tests.sim.journal import LINES
+from tests.sim.journal import LINES, il14
 from tests.sim.observed_state import FIELDS, HIDDEN, ONLY_NEWEST, KnownEvent, ObservedState
-from tests.sim.power import il14
-from tests.sim.resources import c1, concerns_c1
+from tests.sim.resources import c1, concerns_c1, concerns_ic8, ic8
 from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
 

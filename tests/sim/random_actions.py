@@ -1,6 +1,10 @@
-"""Chooses the next action of a simulation at random, from one `Random` with the seed."""
+"""The actions of a simulation, and the choice of the next one, from one `Random` with the seed.
+
+They are plain values, so that a run can be repeated and shrunk.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -18,19 +22,68 @@ from fairwarning.core.record import changed
 from fairwarning.service import failpoints
 from tests.fixtures.random_commands import RandomCommands
 from tests.sim import resources
-from tests.sim.actions import (
-    Action,
-    Advance,
-    DropOld,
-    FillDisk,
-    Kill,
-    Read,
-    Send,
-    StepWall,
-    StopAndStart,
-)
 from tests.sim.observed_state import FIELDS
 from tests.sim.observer import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Submit commands at the same time, as one batch."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Poll as a machine."""
+
+    scope: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Advance the time."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the process, now or when it next reaches a failpoint, and start it again later."""
+
+    failpoint: str  # empty: now
+    down_seconds: float
+    reboot: bool = False  # the host too, if the process is killed now
+    step_seconds: float | None = None  # of the wall clock while it reboots; 0: it is right then
+
+
+@dataclass(frozen=True, slots=True)
+class StopAndStart:
+    """Stop the service cleanly and start it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """Make the store refuse the next commits."""
+
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropOld:
+    """Run retention once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepWall:
+    """Step the host's wall clock; by 0: set it right."""
+
+    seconds: float
+
+
+Action = Send | Read | Advance | Kill | StopAndStart | FillDisk | DropOld | StepWall
+
 
 VERSIONS = tuple(FIELDS)
 CRASH_POINTS = tuple(n for n in failpoints.NAMES if not n.startswith(("start", "stop")))

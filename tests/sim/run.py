@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairwarning.service import failpoints
-from tests.sim.actions import Action, Advance, Read
-from tests.sim.random_actions import RandomActions
+from tests.sim.random_actions import Action, Advance, RandomActions, Read
 from tests.sim.simulation import Simulation
 from tests.sim.violations import Crash, Violation, must
 

@@ -30,7 +30,11 @@ from fairwarning.service.writer.command_writer import RETRY_SECONDS
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.sim.actions import (
+from tests.sim.host import SimulatedHost, SimulatedRealClock
+from tests.sim.invariants import il5_carried_out, m12
+from tests.sim.observed_state import KEEP_SECONDS
+from tests.sim.observer import Observer
+from tests.sim.random_actions import (
     Action,
     Advance,
     DropOld,
@@ -41,10 +45,6 @@ from tests.sim.actions import (
     StepWall,
     StopAndStart,
 )
-from tests.sim.host import SimulatedHost, SimulatedRealClock
-from tests.sim.invariants import il5_carried_out, m12
-from tests.sim.observed_state import KEEP_SECONDS
-from tests.sim.observer import Observer
 from tests.sim.retention import check_look_ups
 from tests.sim.violations import Crash, Violation, must
 

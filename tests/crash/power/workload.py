@@ -12,7 +12,7 @@ from fairwarning.store import sqlite
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.crash.power.library import Adapter
+from tests.crash.power.failing import Adapter
 from tests.store.batch_generator import BatchGenerator
 
 

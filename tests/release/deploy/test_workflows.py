@@ -4,25 +4,19 @@
 """
 
 import re
-import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
-from tests.docs.chapters import cli
 from tests.fixtures.programs import ROOT
 from tests.release.deploy.files import lint
 from tests.release.deploy.test_together import STYLE
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
-FORMS = sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 PERMISSIONS = {  # that may change something; every other job can only read the repository
     ("documentation", "publish"): {"id-token", "pages"},
@@ -38,27 +32,11 @@ def read(path: Path) -> Any:  # noqa: ANN401  (YAML)
 
 
 JOBS = [(path.stem, name, job) for path in WORKFLOWS for name, job in read(path)["jobs"].items()]
-STEPS = [(workflow, step) for workflow, _, job in JOBS for step in job.get("steps", [])]
-COMMANDS = [(workflow, step["run"]) for workflow, step in STEPS if "run" in step]
-
-
-def make_lines() -> Iterator[list[str]]:
-    """Yield the words of each make command."""
-    for _, script in COMMANDS:
-        for line in script.splitlines():
-            words = shlex.split(line) if "make " in line else []
-            if "make" in words:
-                yield words[words.index("make") + 1 :]
 
 
 def supported(versions: str) -> set[str]:
     """Return the Python versions of a text."""
     return set(re.findall(r"\b3\.\d+\b", versions))
-
-
-def workflow_name(path: Path) -> str:
-    """Return the name of a workflow in a report."""
-    return path.stem
 
 
 # --- Safety ---------------------------------------------------------------------------------------
@@ -76,26 +54,6 @@ def test_jobs_have_the_fewest_permissions() -> None:
 
 
 # --- In step with the project ---------------------------------------------------------------------
-
-
-def test_make_targets_exist() -> None:
-    """Each word after `make` is a target, or a variable that the Makefile uses."""
-    targets = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
-    words = [word for line in make_lines() for word in line]
-    assert {"check", "test", "test-all", "docs", "dist"} <= set(words)
-    named = {word for word in words if "=" not in word}
-    assert named <= targets
-    variables = {word.partition("=")[0] for word in words} - named
-    assert variables == {"ARGS", "PYTHON"}
-    assert all(f"$({variable})" in MAKEFILE for variable in variables)
-
-
-def test_named_files_exist() -> None:
-    """Tests, and lists of tests, by their path from the root."""
-    scripts = "\n".join(script for _, script in COMMANDS)
-    paths = re.findall(r"(?<![\w/.-])((?:tests|docs|deploy)/[\w/.-]*\w)", scripts)
-    assert {"tests/macos.txt", "tests/guest/windows.txt"} <= set(paths)
-    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_supported_versions_of_python_are_tested() -> None:
@@ -121,13 +79,6 @@ def test_nothing_is_published_before_it_is_tested() -> None:
     assert needs["rebuild"] == {"build"}
     assert needs["pypi"] == {"attest"}
     assert needs["page"] == {"pypi"}
-
-
-@pytest.mark.parametrize("path", FORMS, ids=workflow_name)
-def test_forms_name_commands_that_exist(path: Path) -> None:
-    """A reporter can run each command that a form asks for."""
-    for words in re.findall(r"`fairwarning ([a-z ]+)`", path.read_text("utf-8")):
-        assert words in cli.tree()
 
 
 def test_the_yaml_is_formatted() -> None:
