@@ -1,4 +1,4 @@
-"""The guarantees of the contract with their tests; the invariants, and the source that names them."""
+"""The contract and its tests; the invariants, and the source files that name them."""
 
 import ast
 import re
