@@ -6,12 +6,12 @@ import pytest
 
 from tests.real.azure_cli import GROUP, NEW, AzureCliService
 
+pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2", "C6")]
+
 VM = ("--resource-group", GROUP, "--name", "vm")
 DATA = ("--resource-group", GROUP, "--vm-name", "vm", "--name", "data")
 
 
-@pytest.mark.spec("C2", "C6")
-@pytest.mark.usefixtures("az")
 def test_what_a_machine_uses(tmp_path: Path) -> None:
     """A new machine has an interface, addresses and a disk, which cannot be deleted before it."""
     with AzureCliService(tmp_path / "data") as service:

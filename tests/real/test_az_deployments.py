@@ -8,6 +8,8 @@ import pytest
 from tests.fixtures.programs import ROOT
 from tests.real.azure_cli import GROUP, AzureCliService
 
+pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C1", "C2")]
+
 FLEET = """
 [cloud]
 group = "rg"
@@ -23,8 +25,6 @@ def options(path: Path, *parameters: str) -> tuple[str, ...]:
     return ("--template-file", str(path), "--parameters", *given)
 
 
-@pytest.mark.spec("C2", "C1")
-@pytest.mark.usefixtures("az")
 def test_a_template_file(tmp_path: Path) -> None:
     """`az deployment group validate`, `create`, `show`, `export` and `operation`; no `what-if`."""
     file = tmp_path / "template.json"

@@ -7,6 +7,8 @@ import pytest
 
 from tests.real.azure_cli import GROUP, AzureCliService
 
+pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
+
 FLEET = """
 [cloud]
 group = "rg"
@@ -23,8 +25,7 @@ OF_VM = ("--resource-group", GROUP, "--vm-name", "vm")
 SCRIPT = ("--name", "CustomScript", "--publisher", "Microsoft.Azure.Extensions", "--version", "2.1")
 
 
-@pytest.mark.spec("C2", "C1")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1")
 def test_tags(tmp_path: Path) -> None:
     """`az tag create|update|list|delete`, `az tag list` and `az resource tag`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -47,8 +48,7 @@ def test_tags(tmp_path: Path) -> None:
         assert tags == {"cost": "42"}
 
 
-@pytest.mark.spec("C2", "C1")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1")
 def test_locks(tmp_path: Path) -> None:
     """`az lock`, `az group lock` and `az resource lock`; a locked machine is not deleted."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -65,8 +65,7 @@ def test_locks(tmp_path: Path) -> None:
         assert service.az_json("lock", "list") == []
 
 
-@pytest.mark.spec("C2", "C1")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1")
 def test_extensions_and_commands(tmp_path: Path) -> None:
     """`az vm extension`, `az vmss extension`, `az vm run-command` and `az vm reapply`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -90,8 +89,7 @@ def test_extensions_and_commands(tmp_path: Path) -> None:
         service.az_json("vm", "reapply", *VM)
 
 
-@pytest.mark.spec("C2", "C8")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C8")
 def test_any_type(tmp_path: Path) -> None:
     """`az resource create|show|list|update|delete`, `az sshkey`, `az vm list-usage`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:

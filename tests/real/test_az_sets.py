@@ -7,6 +7,8 @@ import pytest
 from tests.fixtures.waiting import wait_until
 from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
 
+pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
+
 SET = ("--resource-group", GROUP, "--name", "web")
 NOTICE = "virtualMachineProfile.scheduledEventsProfile.terminateNotificationProfile"
 UPDATE = ("vmss", "update", *SET, "--enable-terminate-notification", "true")
@@ -28,8 +30,7 @@ def instances(service: AzureCliService, name: str) -> dict[str, object]:
     return dict(pairs)
 
 
-@pytest.mark.spec("C2", "C1", "T1", "T4")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1", "T1", "T4")
 def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
     """All instances see the event of the delete, which happens after an approval."""
     with AzureCliService(tmp_path / "data") as service:
@@ -57,8 +58,7 @@ def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
         assert list(instances(service, "name")) == ["0"]
 
 
-@pytest.mark.spec("C2", "T1", "T3")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("T1", "T3")
 def test_a_new_notice_needs_an_upgrade(tmp_path: Path) -> None:
     """Instances keep their notice until they are upgraded; existing events do not change."""
     with AzureCliService(tmp_path / "data") as service:
@@ -87,8 +87,7 @@ def test_a_new_notice_needs_an_upgrade(tmp_path: Path) -> None:
         assert first in events
 
 
-@pytest.mark.spec("C2", "C1")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1")
 def test_user_actions_on_instances(tmp_path: Path) -> None:
     """A restart waits for its event; other actions happen at once."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -121,8 +120,7 @@ def test_user_actions_on_instances(tmp_path: Path) -> None:
         assert list(service.machines()) == ["web_2"]
 
 
-@pytest.mark.spec("C2", "C1", "T4")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1", "T4")
 def test_platform_events_of_instances(tmp_path: Path) -> None:
     """Scheduled maintenance can be started; Spot instances are evicted; a set is deleted."""
     with AzureCliService(tmp_path / "data", fleet=SPOT) as service:
@@ -159,8 +157,7 @@ def test_platform_events_of_instances(tmp_path: Path) -> None:
         assert service.az("vmss", "show", *SET).returncode == 3
 
 
-@pytest.mark.spec("C2", "C1", "C6")
-@pytest.mark.usefixtures("az")
+@pytest.mark.spec("C1", "C6")
 def test_machines_of_a_flexible_set(tmp_path: Path) -> None:
     """They have public addresses, `az vm update` changes them, `az vm create --vmss` adds one."""
     with AzureCliService(tmp_path / "data") as service:

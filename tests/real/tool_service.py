@@ -3,7 +3,7 @@
 import json
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -13,7 +13,7 @@ from typing import Any
 
 from fairwarning.service.config.settings import TENANT
 from tests.fixtures.http import Response, send
-from tests.fixtures.programs import BackgroundProgram
+from tests.fixtures.programs import BackgroundProgram, run_program, start_program
 from tests.fixtures.service import FREE, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
@@ -77,6 +77,31 @@ class ToolService(ServiceProcess):
             code = program.process.wait(LIMIT_SECONDS)
         assert code == 0, program.output
         return program.output
+
+    def check_program(self, folder: Path, env: Mapping[str, str], *program: str) -> Any:  # noqa: ANN401
+        """Let a program create, restart, scale in and delete; return the JSON of its list.
+
+        It takes the step as its last argument.
+        """
+
+        def run(step: str) -> Any:  # noqa: ANN401  (its JSON)
+            done = run_program(*program, step, env=env)
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        run("create")
+        assert set(self.machines()) == {"vm", "web_0", "web_1"}
+        assert self.events("vm") == self.events("web_0") == []
+        with start_program(*program, "restart", folder=folder, env=env) as restart:
+            self.run_with_notice(restart, "vm", "Reboot")
+        with start_program(*program, "scale-in", folder=folder, env=env) as scale_in:
+            self.run_with_notice(scale_in, "web_0", "Terminate")
+        assert set(self.machines()) == {"vm", "web_0"}
+        listed = run("list")
+        with self.time_running():
+            run("delete")
+        assert self.machines() == {}
+        return listed
 
     # --- Machines at the metadata endpoint ---
 
