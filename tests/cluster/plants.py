@@ -6,6 +6,7 @@ afterwards, or in the database function that commits.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 import psycopg
@@ -18,12 +19,10 @@ from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.service.writer.batch import CommandBatch, PendingCommand
 from fairwarning.service.writer.committer import Committer
 from fairwarning.store.postgres.batch_writer import BatchWriter
-from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.duties import Duties
 from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.store import PostgresStore
-from fairwarning.store.sql_reads import Row
-from fairwarning.store.store import Batch, ScopeChange
+from fairwarning.store.store import Batch
 from tests.cluster.action_log import FileDriver
 
 ONE_IN = 8  # commits that are affected
@@ -39,15 +38,13 @@ class Plant:
     failover: bool = False  # whether only a failover finds it
 
 
-def _skip_the_action_log() -> None:
-    FileDriver._outcome = lambda self, impact: None  # type: ignore[method-assign]
+def _result(owner: type, method: str, result: object) -> Callable[[], None]:
+    """Let a coroutine method do nothing but return this."""
 
+    async def planted(*_: object) -> object:
+        return result
 
-def _ignore_orphaned_impacts() -> None:
-    async def unfinished_impacts(self: PostgresStore, after: str, limit: int) -> list[Impact]:
-        return []
-
-    PostgresStore.unfinished_impacts = unfinished_impacts  # type: ignore[method-assign]
+    return partial(setattr, owner, method, planted)
 
 
 def _lose_impacts_that_were_taken_over() -> None:
@@ -60,13 +57,6 @@ def _lose_impacts_that_were_taken_over() -> None:
         return []
 
     PostgresStore.unfinished_impacts = unfinished_impacts  # type: ignore[method-assign]
-
-
-def _ignore_the_change_feed() -> None:
-    async def changes_since(self: PostgresStore, after: int, limit: int) -> list[ScopeChange]:
-        return []
-
-    PostgresStore.changes_since = changes_since  # type: ignore[assignment, method-assign]
 
 
 def _lose_commits() -> None:
@@ -91,13 +81,6 @@ def _refuse_stored_commits() -> None:
     PostgresStore.commit = commit  # type: ignore[method-assign]
 
 
-def _report_lost_commits_as_failed() -> None:
-    async def abandon(self: BatchWriter, name: str, sent_at: float) -> Row:
-        return True, None
-
-    BatchWriter._abandon = abandon  # type: ignore[method-assign]
-
-
 def _acknowledge_commands_that_are_left() -> None:
     real = Committer.decide
 
@@ -107,17 +90,6 @@ def _acknowledge_commands_that_are_left() -> None:
         return work
 
     Committer.decide = decide  # type: ignore[method-assign]
-
-
-def _trust_memory_after_a_failover() -> None:
-    async def adopt_server(self: ProcessLease, connection: Connection) -> None:
-        """Keep what is remembered by position."""
-
-    ProcessLease.adopt_server = adopt_server  # type: ignore[method-assign]
-
-
-def _keep_duties_after_a_failover() -> None:
-    Duties._may_hold = lambda self, duty, connection: True  # type: ignore[method-assign]
 
 
 def _keep_old_subscriptions() -> None:
@@ -134,28 +106,27 @@ def _keep_old_subscriptions() -> None:
     Cursors.check = check  # type: ignore[method-assign]
 
 
-def _resume_only_in_one_process() -> None:
-    async def resume(self: Cursors, subscription: Subscription) -> None:
-        return None
-
-    Cursors.resume = resume  # type: ignore[method-assign]
-
-
 PLANTS = {
-    "skip the action log": Plant("IL5", _skip_the_action_log),
-    "ignore orphaned impacts": Plant("IL6", _ignore_orphaned_impacts),
+    "skip the action log": Plant("IL5", partial(setattr, FileDriver, "_outcome", lambda *_: None)),
+    "ignore orphaned impacts": Plant("IL6", _result(PostgresStore, "unfinished_impacts", [])),
     "lose impacts that were taken over": Plant("IL6", _lose_impacts_that_were_taken_over),
-    "ignore the change feed": Plant("IK3 X2", _ignore_the_change_feed),
+    "ignore the change feed": Plant("IK3 X2", _result(PostgresStore, "changes_since", [])),
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),
-    "report lost commits as failed": Plant("IL6 IL8", _report_lost_commits_as_failed),
+    "report lost commits as failed": Plant(
+        "IL6 IL8", _result(BatchWriter, "_abandon", (True, None))
+    ),
     "acknowledge commands that are left": Plant(
         "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
     ),
-    "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
-    "keep duties after a failover": Plant("IK5", _keep_duties_after_a_failover, failover=True),
+    "trust memory after a failover": Plant(
+        "E9", _result(ProcessLease, "adopt_server", None), failover=True
+    ),
+    "keep duties after a failover": Plant(
+        "IK5", partial(setattr, Duties, "_may_hold", lambda *_: True), failover=True
+    ),
     "keep old subscriptions": Plant("IK5", _keep_old_subscriptions),
-    "resume webhooks only in one process": Plant("IK5", _resume_only_in_one_process),
+    "resume webhooks only in one process": Plant("IK5", _result(Cursors, "resume", None)),
     "skip the version check": Plant("IK1", sql={"IF stale IS NOT NULL THEN": "IF false THEN"}),
     "end commits in any order": Plant(
         "IC7 IK1 IK3 IK5 X2",

@@ -12,7 +12,6 @@ from tests.docs.chapters import (
     api,
     cli,
     contract,
-    dependencies,
     events,
     faults,
     figures,
@@ -31,7 +30,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "faults.md": faults.write,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
-    "dependencies.md": dependencies.write,
 }
 REGENERATE = "regenerate it with `.venv/bin/python -m tests.docs.reference --write`"
 

@@ -6,20 +6,28 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.service import FREE, BackgroundCommand
+from tests.fixtures.service import BackgroundCommand
 from tests.real.tool_service import GROUP, ToolService
 
-__all__ = ["GROUP", "NEW", "AzureCliService", "assert_succeeds"]
+__all__ = ["FLEET", "GROUP", "NEW", "VM", "AzureCliService", "assert_succeeds"]
 
 NEW = ("--image", "UbuntuLTS", "--admin-username", "azureuser", "--generate-ssh-keys")
 """The options of a new machine in Azure's documentation."""
+VM = ("--resource-group", GROUP, "--name", "vm")
+FLEET = """
+[cloud]
+group = "rg"
+
+[[machine]]
+name = "vm"
+"""
 
 
 class AzureCliService(ToolService):
     """A service with a virtual clock, with methods for Azure CLI users."""
 
-    def __init__(self, data: Path, *, fleet: str = "", arm: str = FREE) -> None:
-        super().__init__(data, fleet=fleet, arm=arm)
+    def __init__(self, data: Path, **options: str) -> None:
+        super().__init__(data, **options)
         self._commands = ExitStack()
 
     def __exit__(self, *error: object) -> None:

@@ -12,16 +12,7 @@ from fairwarning.cli.commands import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role
-from tests.real.azure_cli import GROUP, AzureCliService, assert_succeeds
-
-VM = ("--resource-group", GROUP, "--name", "vm")
-FLEET = """
-[cloud]
-group = "rg"
-
-[[machine]]
-name = "vm"
-"""
+from tests.real.azure_cli import FLEET, GROUP, VM, AzureCliService, assert_succeeds
 
 # Loaded by every Python process: records its command line and its network lookups.
 AUDIT_HOOK = """

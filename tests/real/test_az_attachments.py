@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.azure_cli import GROUP, NEW, AzureCliService
+from tests.real.azure_cli import GROUP, NEW, VM, AzureCliService
 
 pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2", "C6")]
 
-VM = ("--resource-group", GROUP, "--name", "vm")
 DATA = ("--resource-group", GROUP, "--vm-name", "vm", "--name", "data")
 
 

@@ -4,18 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
+from tests.real.azure_cli import FLEET, GROUP, NEW, VM, AzureCliService, assert_succeeds
 
 pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C1", "C2")]
-
-VM = ("--resource-group", GROUP, "--name", "vm")
-FLEET = """
-[cloud]
-group = "rg"
-
-[[machine]]
-name = "vm"
-"""
 
 
 def power(service: AzureCliService, name: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.azure_cli import GROUP, AzureCliService
+from tests.real.azure_cli import GROUP, VM, AzureCliService
 
 pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
 
@@ -20,7 +20,6 @@ name = "vm"
 name = "web"
 capacity = 2
 """
-VM = ("--resource-group", GROUP, "--name", "vm")
 OF_VM = ("--resource-group", GROUP, "--vm-name", "vm")
 SCRIPT = ("--name", "CustomScript", "--publisher", "Microsoft.Azure.Extensions", "--version", "2.1")
 

@@ -1,4 +1,4 @@
-"""Finding one thing among many, acting on all that match, and webhooks, in a real browser."""
+"""Finding one thing among many, and acting on all that match, in a real browser."""
 
 from pathlib import Path
 from urllib.parse import urlencode
@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.fixtures.receiver import Receiver
 from tests.fixtures.requirements import needs_chromium
 from tests.real.browser import (
     LOOKS,
@@ -123,23 +122,6 @@ def test_commands_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_lists_are_paged(tmp_path: Path) -> None:
-    """To older pages and back, and with more rows."""
-    with browser_harness(tmp_path / "data", FLEET) as harness:
-        page = harness.tab("/journal")
-        first = page.locator("#journal tbody tr").first.get_attribute("data-key") or ""
-        page.get_by_role("link", name="Older").click()
-        page.get_by_role("link", name="Older").click()
-        page.get_by_role("link", name="Newer").click()
-        page.get_by_role("link", name="Newer").click()
-        expect(page.locator("#journal tbody tr").first).to_have_attribute("data-key", first)
-        page.goto("/machines?set=web")
-        page.get_by_role("link", name="100", exact=True).click()
-        expect(page.locator("#machines-list tbody tr")).to_have_count(100)
-        assert len(page.content()) < PAGE_BYTES
-
-
-@pytest.mark.campaign
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_the_header_is_small(tmp_path: Path, size: tuple[int, int], scheme: Scheme) -> None:
     """One line on a screen, a fifth of a phone; and no page has a serious axe violation."""
@@ -163,28 +145,3 @@ def test_the_header_is_small(tmp_path: Path, size: tuple[int, int], scheme: Sche
         page.locator(".clock summary").click()
         press(page, "Run at \N{MULTIPLICATION SIGN}60")
         assert overflow(page) == 0
-
-
-ALLOWED = '[console]\nwebhook_hosts = ["127.0.0.1"]\n'
-
-
-@pytest.mark.campaign
-def test_a_webhook_is_created_tested_and_removed(tmp_path: Path) -> None:
-    """Its secret stays on the page while the list is updated; removing it takes two steps."""
-    with (
-        Receiver() as receiver,
-        browser_harness(tmp_path / "data", ALLOWED) as harness,
-    ):
-        page = harness.tab("/webhooks")
-        page.get_by_label("Name").fill("pager")
-        page.get_by_label("URL").fill(receiver.url)
-        press(page, "Create")
-        expect(page.locator("#webhooks")).to_contain_text("following")
-        expect(page.locator("#notice")).to_contain_text("Its secret, shown only now:")
-        press(page, "Test pager")
-        expect(page.locator("#notice")).to_contain_text("answered with status 200")
-        button = page.get_by_role("button", name="Remove pager")
-        expect(button).to_be_hidden()
-        page.locator("#webhooks summary").press("Enter")
-        button.press("Enter")
-        expect(page.locator("#webhooks")).to_contain_text("No webhooks yet.")

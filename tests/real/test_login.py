@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.programs import run_program
-from tests.real.azure_cli import GROUP, AzureCliService
+from tests.real.azure_cli import FLEET, GROUP, AzureCliService
 
-FLEET = '[cloud]\ngroup = "rg"\n\n[[machine]]\nname = "vm"\n'
 LIST = f"az vm list --resource-group {GROUP} --query '[].name'"
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

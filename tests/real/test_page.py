@@ -92,32 +92,6 @@ def test_a_scale_in_with_notice(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.spec("O8", "O5")
-def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
-    """Without pollers it happens at once; with pollers it waits for the clock."""
-    with browser_harness(tmp_path / "data") as harness:
-        page = harness.tab("/machines/web_0")
-        action = page.locator(".action", has=page.get_by_role("button", name="Restart"))
-        expect(action).to_contain_text("Reboots web_0 immediately: no machine in its scope polls.")
-        harness.poll("web_0")
-        expect(action).to_contain_text(
-            "Reboot event with 15 min notice"
-        )  # by itself: the page follows
-        press(page, "Restart")
-        expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
-        expect(action).to_have_count(0)
-        expect(page.locator("#actions .list")).to_contain_text("Restart")
-        open_clock(page)
-        page.get_by_role("button", name="+5 min").click()
-        expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
-        page.get_by_label("Minutes to advance").fill("11.5")
-        page.get_by_role("button", name="Advance", exact=True).click()
-        expect(page.locator("#state")).not_to_contain_text("Reboot")
-        expect(page.locator("#activity")).to_contain_text("because NotBefore passed")
-        assert harness.poll("web_0") == []
-
-
-@pytest.mark.campaign
 @pytest.mark.spec("O5")
 def test_the_clock_runs_and_is_paused(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""
@@ -248,21 +222,6 @@ def test_without_script(tmp_path: Path) -> None:
         open_clock(page)
         page.get_by_role("button", name="+15 min").click()
         expect(page.locator("#state")).to_contain_text("Ended")
-
-
-@pytest.mark.campaign
-@pytest.mark.spec("O8")
-def test_faults(tmp_path: Path) -> None:
-    """A fault affects the next poll until it is cleared."""
-    with browser_harness(tmp_path / "data") as harness:
-        page = harness.tab("/faults")
-        page.get_by_label("Fault", exact=True).select_option("410")
-        press(page, "Inject fault")
-        expect(page.locator("#faults")).to_contain_text("410 Gone for all machines")
-        assert harness.service.get("web_0").status == 410
-        press(page, "Clear all")
-        expect(page.locator("#faults")).to_contain_text("No active faults")
-        assert harness.poll("web_0") == []
 
 
 FAST = "Run at \N{MULTIPLICATION SIGN}60"

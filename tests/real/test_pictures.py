@@ -80,19 +80,3 @@ def test_the_timeline_zooms(tmp_path: Path) -> None:
         expect(page.locator("#density")).to_contain_text("30 to come")
         page.locator("#timeline .label", has_text="web").click()
         expect(page.locator("#timeline .row .label")).to_have_count(16)  # with the axis
-
-
-@pytest.mark.campaign
-def test_the_pictures_without_script(tmp_path: Path) -> None:
-    """The map leads to lists of machines, a bar to its time."""
-    with browser_harness(tmp_path / "data", FLEET) as harness:
-        harness.poll("web_0")
-        harness.service.ok("POST", "/api/machines/web_7/restart", {})
-        page = harness.open(harness.context(script=False), "/map")
-        page.locator('[data-key="0 set web"] a').click()
-        expect(page.locator("#machines-list")).to_contain_text("of 30 machines")
-        page.goto("/timeline")
-        page.locator("#density a rect").click()
-        expect(page.locator("#density")).to_contain_text("1 to come")
-        page.get_by_role("link", name="Zoom out").click()
-        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()

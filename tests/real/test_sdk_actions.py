@@ -12,16 +12,15 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
 from tests.real.sdk import (
-    GROUP,
     SdkService,
     create_set,
     machine,
     notice,
-    notice_seconds,
     scale_set,
     service_with_group,
     wait_for,
 )
+from tests.real.tool_service import GROUP
 
 ACTIONS = ("restart", "redeploy", "reimage", "deallocate", "power_off")
 EVENT_TYPES = {"restart": "Reboot", "redeploy": "Redeploy"}  # the others have no event
@@ -119,7 +118,7 @@ def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
     with service_with_group(tmp_path / "data") as (service, client):
         machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
         create_set(service, client, 3)
-        with_notice = machine(scheduled_events_profile=notice("PT6M"))
+        with_notice = machine(notice("PT6M"))
         wait_for(machines.begin_create_or_update(GROUP, "notified", with_notice))
         wait_for(machines.begin_create_or_update(GROUP, "unnotified", machine()))
         assert service.event_states("notified") == service.event_states("unnotified") == {}
@@ -132,7 +131,8 @@ def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
         ]
         assert service.event_states("web_0") == {"web_2": "Terminate Scheduled"}
         assert service.event_states("notified") == {"notified": "Terminate Scheduled"}
-        assert notice_seconds(service, "notified", "notified") == 360
+        (event,) = service.events("notified")
+        assert service.notice(event) == 360
         assert service.event_states("unnotified") == {}
         service.approve_for("web_0")
         service.approve_for("notified")

@@ -14,7 +14,7 @@ from typing import Any
 from fairwarning.service.config.settings import TENANT
 from tests.fixtures.http import Response, send
 from tests.fixtures.programs import BackgroundProgram, run_program, start_program
-from tests.fixtures.service import FREE, ServiceProcess
+from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 GROUP = "rg"
@@ -26,8 +26,8 @@ Event = dict[str, Any]
 class ToolService(ServiceProcess):
     """A service with a virtual clock, with methods for tools and for machines."""
 
-    def __init__(self, data: Path, *, fleet: str = "", arm: str = FREE) -> None:
-        super().__init__(data, "--clock", "virtual", fleet=fleet, arm=arm)
+    def __init__(self, data: Path, *words: str, **options: str) -> None:
+        super().__init__(data, "--clock", "virtual", *words, **options)  # type: ignore[arg-type]
 
     def login_environment(self) -> dict[str, str]:
         """Return the environment of a tool: a service principal, its cloud and its CA."""
