@@ -57,3 +57,15 @@ def test_a_planted_bug_is_found(name: str) -> None:
     done = run_program(sys.executable, "-m", "tests.sim", "--plant", name, *seeds, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.partition(":")[0] in PLANTS[name].breaks, done.stdout + done.stderr
+
+
+def test_a_failure_is_reported_and_shrunk() -> None:
+    """A failure has its seed, step and commit, and a minimal script."""
+    words = ("-m", "tests.sim", "--plant", "round notice down", "--seeds", "1")
+    first, second, third, *script = run_program(
+        sys.executable, *words, cwd=ROOT
+    ).stdout.splitlines()
+    assert first.startswith("IL3: ")
+    assert "seed 0, step " in second
+    assert third.strip() == "repeat: .venv/bin/python -m tests.sim --first 0 --seeds 1"
+    assert 1 <= len(script) <= 4, "a fleet, a poll and an operation are enough"
