@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -85,8 +85,10 @@ def _agent(context: BenchmarkContext, port: int, reads: Semaphore) -> dict[str, 
     words = ("-m", "fairwarning", "agent", "run", "--config", str(config))
     with Process([sys.executable, *words], folder / "log", _bare()) as process:
         _wait(reads, _FIRST)
-        count = 1 + int(context.effort.seconds * _READINGS)
-        return _at_rest(process, lambda: _wait(reads, count))
+        began, used = time.perf_counter(), cpu_seconds(process.pids())
+        _wait(reads, 1 + int(context.effort.seconds * _READINGS))
+        share = (cpu_seconds(process.pids()) - used) / (time.perf_counter() - began)
+        return {_MEMORY: process.resident() / (1 << 20), _SHARE: share * 100}
 
 
 def _wait(reads: Semaphore, count: int) -> None:
@@ -103,10 +105,3 @@ def _python(context: BenchmarkContext) -> dict[str, float]:
 def _bare() -> dict[str, str]:
     """The environment without coverage measurement."""
     return {name: "" for name in os.environ if "COVERAGE" in name}
-
-
-def _at_rest(process: Process, rest: Callable[[], None]) -> dict[str, float]:
-    began, used = time.perf_counter(), cpu_seconds(process.pids())
-    rest()
-    share = (cpu_seconds(process.pids()) - used) / (time.perf_counter() - began)
-    return {_MEMORY: process.resident() / (1 << 20), _SHARE: share * 100}

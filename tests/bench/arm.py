@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from fairwarning.server.ready import read_ready
 from tests.bench import contenders, load
 from tests.bench.clients import Client, addresses
-from tests.bench.contenders import OURS, Recipe, running
+from tests.bench.contenders import OURS, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample
@@ -108,8 +108,7 @@ class Server:
 def _ours(context: BenchmarkContext) -> Iterator[Server]:
     """Run `fairwarning up` with an SQLite file."""
     folder = context.folder / "arm"
-    start = partial(contenders.up, folder, _FLEET, [])
-    with running(Recipe(OURS, folder, addresses([1]), start, tells=True)) as contender:
+    with running(contenders.up(folder, addresses([1]), _FLEET)) as contender:
         ready = read_ready(folder / "data")
         port = urlsplit(ready["arm"]).port
         assert port

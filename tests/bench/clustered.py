@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import psycopg
 
 from fairwarning.server.ready import read_ready
-from tests.bench import contenders, raw
-from tests.bench.clients import TAG, Client, addresses, connect, poll
+from tests.bench import contenders
+from tests.bench.clients import TAG, addresses, connect, poll
+from tests.bench.commands import body
 from tests.bench.contenders import Contender, running
 from tests.bench.context import BenchmarkContext, medians
 from tests.bench.figures import Figures, Result, Target, described
@@ -34,7 +35,6 @@ _PEER = "PostgreSQL alone: a row is written → a listener has heard"
 _AT_MOST = 50.0
 _MACHINE = machine_name("scope-0000", 0)
 _EVENT = re.compile(rb'"EventId":"([0-9A-F-]+)"')
-_WAIT = "&wait=30"
 _UNMEASURED = 4  # changes; an even number, so that no event is left
 
 
@@ -90,20 +90,25 @@ def _place(server: Contender, words: list[str]) -> dict[str, str | int]:
 class Side:
     """One process: its console, and a machine that polls it."""
 
-    def __init__(self, console: Client, machine: Client, place: Mapping[str, Any]) -> None:
-        self._console = console
-        self._machine = machine
+    def __init__(self, place: Mapping[str, Any]) -> None:
         self._place = place
-        self.tag = ""
+        self._tag = ""
 
-    async def look(self, *, wait: bool = True) -> tuple[float, bytes]:
+    async def connect(self) -> None:
+        """Connect to both, and read the first document."""
+        host, _, port = str(self._place["host"]).rpartition(":")
+        self.console = await connect(host, int(port))
+        self.machine = await connect(self._place["address"], self._place["port"])
+        await self.look(wait="")
+
+    async def look(self, wait: str = "&wait=30") -> tuple[float, bytes]:
         """Return the time of the next change and the new document."""
-        header = f"If-None-Match: {self.tag}\r\n" if wait else ""
-        answer = await self._machine.ask(poll(self._place["address"], _WAIT * wait, header))
+        header = f"If-None-Match: {self._tag}\r\n" if wait else ""
+        answer = await self.machine.ask(poll(self._place["address"], wait, header))
         match = TAG.search(answer)
         assert match
-        self.tag = match[1].decode()
-        return self._machine.answered, answer
+        self._tag = match[1].decode()
+        return self.machine.answered, answer
 
     async def post(self, path: str, status: int) -> float:
         """Send a command; return when it was acknowledged."""
@@ -112,60 +117,35 @@ class Side:
             f"Authorization: Bearer {self._place['token']}\r\n"
             "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
         )
-        await self._console.ask(request.encode("ascii"), status)
-        return self._console.answered
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._console.transport.close()
-        self._machine.transport.close()
-
-
-class Pair:
-    """Two processes; changes go through each in turn and are read through both."""
-
-    def __init__(self, sides: Sequence[Side]) -> None:
-        self._sides = sides
-        self._event = ""  # the announced event
-
-    async def change(self) -> dict[str, float]:
-        """Restart the machine, or cancel that through the other process; return the delays."""
-        writer, reader = self._sides
-        self._sides = reader, writer
-        seen = [asyncio.create_task(side.look()) for side in (writer, reader)]
-        await asyncio.sleep(0)  # both poll
-        sent = time.perf_counter()
-        if self._event:
-            acknowledged = await writer.post(f"/api/events/{self._event}/cancel", 200)
-        else:
-            acknowledged = await writer.post(f"/api/machines/{_MACHINE}/restart", 202)
-        (here, document), (there, _) = await asyncio.gather(*seen)
-        match = _EVENT.search(document)
-        self._event = match[1].decode() if match else ""
-        return {ACKNOWLEDGED: acknowledged - sent, SAME: here - sent, ANOTHER: there - sent}
+        await self.console.ask(request.encode("ascii"), status)
+        return self.console.answered
 
 
 async def seen_through_both(places: Sequence[Mapping[str, Any]], changes: int) -> dict[str, Any]:
-    """Make this many changes, after some that warm both processes up."""
-    sides = [await _side(place) for place in places]
-    try:
-        for side in sides:
-            await side.look(wait=False)
-        pair = Pair(sides)
-        for _ in range(_UNMEASURED):
-            await pair.change()
-        laps = [await pair.change() for _ in range(changes)]
-    finally:
-        for side in sides:
-            side.close()
-    return {name: times_ms([lap[name] for lap in laps]) for name in laps[0]}
+    """Make this many changes through each process in turn, after some that warm both up.
 
-
-async def _side(place: Mapping[str, Any]) -> Side:
-    host, _, port = str(place["host"]).rpartition(":")
-    console = await connect(host, int(port))
-    machine = await connect(place["address"], place["port"])
-    return Side(console, machine, place)
+    A machine is restarted, and its event cancelled through the other process.
+    """
+    writer, reader = (Side(place) for place in places)
+    for side in (writer, reader):
+        await side.connect()
+    event, laps = None, []
+    for _ in range(_UNMEASURED + changes):
+        seen = [asyncio.create_task(side.look()) for side in (writer, reader)]
+        await asyncio.sleep(0)  # both poll
+        sent = time.perf_counter()
+        if event:
+            acknowledged = await writer.post(f"/api/events/{event[1].decode()}/cancel", 200)
+        else:
+            acknowledged = await writer.post(f"/api/machines/{_MACHINE}/restart", 202)
+        (here, document), (there, _) = await asyncio.gather(*seen)
+        event = _EVENT.search(document)
+        laps.append({ACKNOWLEDGED: acknowledged - sent, SAME: here - sent, ANOTHER: there - sent})
+        writer, reader = reader, writer
+    for side in (writer, reader):
+        side.console.transport.close()
+        side.machine.transport.close()
+    return {name: times_ms([lap[name] for lap in laps[_UNMEASURED:]]) for name in laps[0]}
 
 
 async def notified(url: str, changes: int) -> dict[str, float]:
@@ -183,7 +163,7 @@ async def notified(url: str, changes: int) -> dict[str, float]:
             await asyncio.sleep(0)
             began = time.perf_counter()
             async with writer.transaction():
-                await writer.execute(UPDATE, (raw.body(0, number), number % ROWS))
+                await writer.execute(UPDATE, (body(0, number), number % ROWS))
                 await writer.execute("NOTIFY bench")
             laps.append(await heard - began)
     return times_ms(laps)

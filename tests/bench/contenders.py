@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from socket import create_connection
@@ -111,8 +111,7 @@ def in_memory(context: BenchmarkContext, machines: int) -> Recipe:
     folder = context.folder / f"up-{machines}"
     sets = range(-(-machines // SCALE_SET))
     entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
-    start = partial(up, folder, "\n".join([_settings(), *entries]), ["--memory"])
-    return Recipe(OURS, folder, addresses(range(1, machines + 1)), start, tells=True)
+    return up(folder, addresses(range(1, machines + 1)), "\n".join(entries), ["--memory"])
 
 
 def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) -> Recipe:
@@ -126,7 +125,7 @@ def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) ->
     step = machines // SCOPE if spread else 1
     asked = addresses(range(1, machines + 1))[::step][:SCOPE]
     name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
-    return Recipe(name, folder, asked, partial(up, folder, _settings(), []), tells=True)
+    return replace(up(folder, asked), name=name)
 
 
 def holder(context: BenchmarkContext) -> Recipe:
@@ -143,15 +142,17 @@ def holder(context: BenchmarkContext) -> Recipe:
     return Recipe(OURS, folder, addresses(range(1, SCALE_SET + 1)), start, tells=True)
 
 
-def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
-    """The command that starts our service with a fleet file of this text."""
+def up(folder: Path, asked: Sequence[str], fleet: str = "", options: Sequence[str] = ()) -> Recipe:
+    """`fairwarning up` with a fleet file of this text and data in its folder."""
     words = ["--json", "--data", str(folder / "data"), *options]
-    return serve(folder, fleet, words, port)
+    return with_stored_fleet(folder, OURS, asked, words, fleet)
 
 
-def with_stored_fleet(folder: Path, name: str, asked: Sequence[str], options: list[str]) -> Recipe:
-    """`fairwarning up` with an existing fleet and minimal output."""
-    start = partial(serve, folder, _settings(), options)
+def with_stored_fleet(
+    folder: Path, name: str, asked: Sequence[str], options: list[str], fleet: str = ""
+) -> Recipe:
+    """`fairwarning up` with the data that the options name."""
+    start = partial(serve, folder, f"{_settings()}\n{fleet}", options)
     return Recipe(name, folder, asked, start, tells=True)
 
 

@@ -1,4 +1,7 @@
-"""The context of a benchmark: its effort and its folder."""
+"""The context of a benchmark: its effort, its folder, and measurements in processes of their own.
+
+`python -m tests.bench.context MODULE FUNCTION JSON` measures and prints JSON.
+"""
 
 import json
 import os
@@ -8,11 +11,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeVar
 
-from tests.bench import probes
+from tests.bench import fleets
 from tests.bench.fleets import SCOPE
 from tests.bench.generate import build
 from tests.bench.measure import Sample, middle
@@ -106,9 +110,9 @@ class BenchmarkContext:
     def probe(self, function: Callable[..., Any], **how: object) -> Any:  # noqa: ANN401  (its result)
         """Run a coroutine function in a new process."""
         if not self.effort.apart:
-            return probes.run(function, how)
+            return _run(function, how)
         words = [function.__module__, function.__name__, json.dumps(how)]
-        command = [sys.executable, "-m", "tests.bench.probes", *words]
+        command = [sys.executable, "-m", "tests.bench.context", *words]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(done.stdout)
 
@@ -116,3 +120,14 @@ class BenchmarkContext:
 def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The median of each figure."""
     return {column: median(row[column] for row in rows) for column in rows[0]}
+
+
+def _run(function: Callable[..., Any], how: Mapping[str, Any]) -> Any:  # noqa: ANN401  (its result)
+    """Run a coroutine function in this process."""
+    with fleets.runner() as loop:
+        return loop.run(function(**how))
+
+
+if __name__ == "__main__":
+    module, name, text = sys.argv[1:]
+    print(json.dumps(_run(getattr(import_module(module), name), json.loads(text))))

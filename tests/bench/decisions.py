@@ -9,11 +9,11 @@ from fairwarning.core import cascade
 from fairwarning.core.commands import Approve, Command, CreateScope, Poll, ReportImpact, Restart
 from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.core.model import Entity, Ref, ScopeKind, guid
+from tests.bench.commands import body
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, described
 from tests.bench.fleets import machine, machine_name
 from tests.bench.measure import MICRO, Sample, repeat
-from tests.bench.raw import body
 
 _SCOPE = "scope"
 _MACHINES = 10

@@ -1,8 +1,8 @@
 """Fleets for measurements: creation, start and load."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 import uvloop
 
@@ -48,18 +48,6 @@ async def serving(
         yield fleet
     finally:
         await fleet.stop()
-
-
-@contextmanager
-def held(store: Store, driver: Driver) -> Iterator[tuple[asyncio.Runner, Fleet]]:
-    """A running fleet and its event loop, for synchronous code."""
-    with runner() as loop:
-        fleet = Fleet(store, RealClock(), driver)
-        loop.run(fleet.start())
-        try:
-            yield loop, fleet
-        finally:
-            loop.run(fleet.stop())
 
 
 def scope_names(count: int) -> list[str]:

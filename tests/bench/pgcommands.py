@@ -21,13 +21,13 @@ from typing import Any
 import psycopg
 
 from tests.bench import fleets
+from tests.bench.commands import body
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SCOPE, serving
 from tests.bench.generate import store_of
 from tests.bench.measure import MICRO, Sample, Stopwatch, middle
 from tests.bench.processes import family_seconds
-from tests.bench.raw import body
 from tests.bench.storage import Databases, on_postgresql
 from tests.bench.traffic import WORDS, Traffic, shares
 

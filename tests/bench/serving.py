@@ -1,13 +1,14 @@
-"""The server's cost of a poll, compared with nginx and a minimal server in Go."""
+"""The server's cost of a poll, compared with nginx and a server in Go, and as the fleet grows."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from tests.bench import contenders, load
-from tests.bench.contenders import GO, NGINX, OURS
+from tests.bench.contenders import GO, NGINX, OURS, Recipe, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
-from tests.bench.measure import Sample
+from tests.bench.fleets import SCOPE, SMALL_FLEET
+from tests.bench.measure import Sample, middle
 
 _KEPT = "keep-alive"
 _FRESH = "fresh connection"
@@ -58,3 +59,50 @@ def _targets(taken: Mapping[tuple[str, str], Sample]) -> Iterator[Target]:
             yield Target(f"CPU, {kind}: {peer} ÷ {OURS}", ratio, bound, at_least=True)
     ratio = taken[_KEPT, _MISSED].cpu / taken[_KEPT, _HIT].cpu
     yield Target("CPU: memo missed ÷ memo hit", ratio, _MISS_AT_MOST, at_least=False)
+
+
+# --- In a small and in a large fleet --------------------------------------------------------------
+
+
+_LARGE_AT_MOST = 1.05
+_STARTS = 3  # of a server per sample
+
+
+def run_in_fleets(context: BenchmarkContext) -> Result:
+    """Measure in a small and in a large fleet."""
+    large = context.effort.machines
+    recipes = [
+        contenders.stored(context, SMALL_FLEET),
+        contenders.stored(context, large),
+        contenders.stored(context, large, spread=True),
+    ]
+    resident: dict[str, int] = {}
+    samples = context.samples(
+        {recipe.name: partial(_sample, context, recipe, resident) for recipe in recipes}
+    )
+    small, whole, _ = samples
+    ratio = samples[whole].cpu / samples[small].cpu
+    return Result(
+        *described("reach", machines=SCOPE, starts=_STARTS),
+        rows={
+            name: {
+                "CPU µs": sample.cpu_us,
+                "÷ smaller": sample.cpu / samples[small].cpu,
+                "a second": sample.rate,
+                "resident MiB": resident[name] / (1 << 20),
+            }
+            for name, sample in samples.items()
+        },
+        targets=(
+            Target(f"CPU of a poll: {whole} ÷ {small}", ratio, _LARGE_AT_MOST, at_least=False),
+        ),
+    )
+
+
+def _sample(context: BenchmarkContext, recipe: Recipe, resident: dict[str, int]) -> Sample:
+    samples = []
+    for _ in range(_STARTS):
+        with running(recipe) as server:
+            samples.append(load.spread(context, server, list(server.addresses)))
+            resident[recipe.name] = server.process.resident()
+    return middle(samples)

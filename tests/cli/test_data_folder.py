@@ -10,8 +10,11 @@ import pytest
 
 from fairwarning.server.data_folder import file_system
 from tests.fixtures.http import fetch
-from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
-from tests.fixtures.postgres.locks import count_waiting
+from tests.fixtures.postgres.database import (
+    count_waiting,
+    database_or_skip,
+    migrated_database_or_skip,
+)
 from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_root_namespaces
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess, run_command

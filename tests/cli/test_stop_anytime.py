@@ -19,8 +19,7 @@ from tests.campaigns import split
 from tests.cli.test_workers import is_running, workers
 from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.http import fetch
-from tests.fixtures.postgres.database import database_or_skip
-from tests.fixtures.postgres.locks import count_waiting
+from tests.fixtures.postgres.database import count_waiting, database_or_skip
 from tests.fixtures.programs import ROOT
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until

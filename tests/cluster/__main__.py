@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.cluster.cluster import ForkServer
 from tests.cluster.plants import PLANTS
 from tests.cluster.run import prepare, run
-from tests.fixtures.postgres.server import database
+from tests.fixtures.postgres.server import shared
 from tests.sim.violations import Violation
 
 
 async def _run(seed: int, fork_server: ForkServer, folder: Path) -> str:
-    url = database()
+    url = shared().database()
     await prepare(url, *fork_server.bugs)
     return await run(seed, url, fork_server, folder)
 

@@ -15,8 +15,6 @@ from fairwarning.core.model import (
     Operation,
     OperationStatus,
     Ref,
-    Rollout,
-    ScaleSet,
     Scope,
 )
 from fairwarning.core.record import changed
@@ -141,17 +139,12 @@ class CommittedState(ObservedState):
         must(notice >= required, "IL3", f"{event.type} {event.id} has {notice:.3f} s of notice")
 
     def _add_entity(self, ref: Ref, entity: Entity | None) -> None:
-        kind, name = ref
-        if isinstance(entity, Operation):
-            self.open_operations[name] = entity
-            if entity.status is not OperationStatus.RUNNING:
-                del self.open_operations[name]
-        elif isinstance(entity, ScaleSet):
-            self.sets[name] = entity
-        elif isinstance(entity, Rollout):
-            self.rollouts[name] = entity
-        elif kind is ScaleSet:
-            del self.sets[name]
+        if not isinstance(entity, Operation):
+            self.keep(ref, entity)
+        elif entity.status is OperationStatus.RUNNING:
+            self.open_operations[ref[1]] = entity
+        else:
+            self.open_operations.pop(ref[1], None)
 
     def _add_lines(self, batch: CommittedBatch) -> None:
         versions = {

@@ -79,11 +79,6 @@ async def check_webhook(receiver: Receiver) -> None:
 
 async def fail_over(pair: Pair, fork_server: ForkServer, folder: Path) -> str:
     """Run the scenario, check its end, and return the log of the process that saw the loss."""
-    with Receiver() as receiver:
-        return await _fail_over(pair, fork_server, folder, receiver)
-
-
-async def _fail_over(pair: Pair, fork_server: ForkServer, folder: Path, receiver: Receiver) -> str:
     async with Proxy(pair.primary.port) as proxy:
         through_proxy = f"postgresql://postgres@127.0.0.1:{proxy.port}/{DATABASE}"
         (folder / "proxy").mkdir()
@@ -94,9 +89,10 @@ async def _fail_over(pair: Pair, fork_server: ForkServer, folder: Path, receiver
             Cluster(fork_server, cut_off, 1) as first,
             Cluster(fork_server, settings, 1) as second,
         ):
-            await lose_tail(pair, proxy, first.processes[0], second.processes[0], receiver)
-            await asyncio.to_thread(check_database, pair.url)
-            await check_webhook(receiver)
+            with Receiver() as receiver:
+                await lose_tail(pair, proxy, first.processes[0], second.processes[0], receiver)
+                await asyncio.to_thread(check_database, pair.url)
+                await check_webhook(receiver)
             return second.processes[0].log_tail()
 
 

@@ -13,7 +13,6 @@ from tests.docs.chapters import (
     cli,
     contract,
     events,
-    faults,
     figures,
     settings,
 )
@@ -27,7 +26,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events.write,
     "contract.md": contract.write,
     "invariants.md": contract.write_invariants,
-    "faults.md": faults.write,
+    "faults.md": contract.write_faults,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
 }

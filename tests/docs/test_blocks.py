@@ -10,7 +10,6 @@ A comment right before a block marks special cases:
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.docs.pages import DOCS, GENERATED, ROOT, Block, blocks, pages
 from tests.docs.terminal import Terminal, commands
 from tests.fixtures.loopback import NETWORKS
 from tests.fixtures.private_network import run_inside
-from tests.fixtures.requirements import needs_linux, needs_namespaces
+from tests.fixtures.requirements import needs_curl, needs_linux, needs_namespaces
 
 PAGES = [page for page in pages() if GENERATED not in page.parents and list(blocks(page))]
 FIRST = (
@@ -37,9 +36,6 @@ FIRST = (
 ELSEWHERE = ("not run: ", "tested by ")
 _INSIDE = re.compile(r"^\$ fairwarning (exec|certify) ", re.MULTILINE)
 _CURL = re.compile(r"^\$ (?:.* )?curl ", re.MULTILINE)
-needs_curl = pytest.mark.skipif(
-    shutil.which("curl") is None, reason="the page uses curl, which is not installed"
-)
 _LEAST_REASON = 10  # characters
 
 

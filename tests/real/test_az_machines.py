@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.azure_cli import FLEET, GROUP, NEW, VM, AzureCliService, assert_succeeds
+from tests.real.tool_service import FLEET, GROUP, NEW, VM, AzureCliService, assert_succeeds
 
 pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C1", "C2")]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.waiting import wait_until
-from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
+from tests.real.tool_service import GROUP, NEW, AzureCliService, assert_succeeds
 
 pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
 

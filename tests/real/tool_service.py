@@ -3,8 +3,9 @@
 import json
 import os
 import ssl
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPSConnection
@@ -14,7 +15,7 @@ from typing import Any
 from fairwarning.service.config.settings import TENANT
 from tests.fixtures.http import Response, send
 from tests.fixtures.programs import BackgroundProgram, run_program, start_program
-from tests.fixtures.service import ServiceProcess
+from tests.fixtures.service import BackgroundCommand, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 GROUP = "rg"
@@ -141,3 +142,62 @@ class ToolService(ServiceProcess):
         self.ok("POST", "/api/clock", {"rate": 600})
         yield
         self.ok("POST", "/api/clock", {"rate": 0})
+
+
+# --- The Azure CLI --------------------------------------------------------------------------------
+
+
+NEW = ("--image", "UbuntuLTS", "--admin-username", "azureuser", "--generate-ssh-keys")
+"""The options of a new machine in Azure's documentation."""
+VM = ("--resource-group", GROUP, "--name", "vm")
+FLEET = """
+[cloud]
+group = "rg"
+
+[[machine]]
+name = "vm"
+"""
+
+
+class AzureCliService(ToolService):
+    """A service with a virtual clock, with methods for Azure CLI users."""
+
+    def __init__(self, data: Path, **options: str) -> None:
+        super().__init__(data, **options)
+        self._commands = ExitStack()
+
+    def __exit__(self, *error: object) -> None:
+        self._commands.close()
+        super().__exit__(*error)
+
+    def az(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, whatever its exit code."""
+        return self.run("az", *words)
+
+    def az_json(self, *words: str) -> Any:  # noqa: ANN401  (its output)
+        """Run a command that must succeed, and return its JSON output."""
+        done = self.az(*words)
+        assert done.returncode == 0, (words, done.stderr)
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    def az_error(self, *words: str) -> str:
+        """Run a command that must fail, and return the first line of its error."""
+        done = self.az(*words)
+        assert done.returncode == 1, (words, done.stdout)
+        assert "Traceback" not in done.stderr
+        return done.stderr.splitlines()[0]
+
+    def start_az(self, *words: str) -> BackgroundCommand:
+        """Start a command that waits for its operation."""
+        return self._commands.enter_context(self.start_command("az", *words))
+
+    def path(self, resource: str) -> str:
+        """Return the path of a compute resource of the group, for `az rest`."""
+        group = f"/subscriptions/{self.ready['subscription']}/resourceGroups/{GROUP}"
+        return f"{group}/providers/Microsoft.Compute/{resource}"
+
+
+def assert_succeeds(command: BackgroundCommand) -> None:
+    """Wait for a command, and check that it succeeds."""
+    code, _, errors = command.wait()
+    assert code == 0, errors

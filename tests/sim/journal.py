@@ -1,5 +1,7 @@
 """Checks the journal line by line: events follow IL1, in order and without repeats (IC7)."""
 
+from collections.abc import Callable, Mapping
+
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
@@ -140,10 +142,6 @@ def _impact_begun(observed: ObservedState, line: JournalLine) -> None:
         must(scope not in observed.on, "IL12", f"{scope} is enabled, but {key} has no event")
 
 
-def _enabled(observed: ObservedState, line: JournalLine) -> None:
-    observed.on.add(line.entity[1])
-
-
 def _disabled(observed: ObservedState, line: JournalLine) -> None:
     name = line.entity[1]
     polled_at, idle_seconds = observed.polled.get(name, (0.0, 0))
@@ -192,14 +190,6 @@ def _step(observed: ObservedState, line: JournalLine) -> None:
     must(rollout not in observed.paused, "IC6", f"{rollout} begins a step while paused")
 
 
-def _paused(observed: ObservedState, line: JournalLine) -> None:
-    observed.paused.add(line.entity[1])
-
-
-def _resumed(observed: ObservedState, line: JournalLine) -> None:
-    observed.paused.discard(line.entity[1])
-
-
 def _removed(observed: ObservedState, line: JournalLine) -> None:
     scope = observed.scopes.get(line.entity[1])
     if scope:
@@ -208,8 +198,8 @@ def _removed(observed: ObservedState, line: JournalLine) -> None:
             must(machine not in scope.machines, "IL11", f"{machine} still exists")
 
 
-LINES = {
-    FactType.ENABLED: _enabled,
+LINES: Mapping[FactType, Callable[[ObservedState, JournalLine], object]] = {
+    FactType.ENABLED: lambda observed, line: observed.on.add(line.entity[1]),
     FactType.DISABLED: _disabled,
     FactType.SCOPE_REMOVED: _gone,
     FactType.SCHEDULED: _scheduled,
@@ -228,6 +218,6 @@ LINES = {
     FactType.STEP_BEGUN: _step,
     FactType.STEP_ENDED: _step,
     FactType.MACHINE_REMOVED: _removed,
-    FactType.ROLLOUT_PAUSED: _paused,
-    FactType.ROLLOUT_RESUMED: _resumed,
+    FactType.ROLLOUT_PAUSED: lambda observed, line: observed.paused.add(line.entity[1]),
+    FactType.ROLLOUT_RESUMED: lambda observed, line: observed.paused.discard(line.entity[1]),
 }

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from fairwarning.core.commands import Command
 from fairwarning.core.model import (
+    Entity,
     Event,
     Impact,
     Lane,
     Operation,
+    Ref,
     Resource,
     Rollout,
     ScaleSet,
@@ -107,3 +109,21 @@ class ObservedState:
         self.open.update(created)
         for known in created.values():
             self.announced[known.scope, known.event.operation].append(known)
+
+    def keep(self, ref: Ref, after: Entity | None) -> None:
+        """Keep what an entity is now; scopes and operations are kept elsewhere."""
+        kind, name = ref
+        known: dict[str, Entity] = getattr(self, _KEPT_IN[kind])
+        if after is None:
+            known.pop(name, None)
+        else:
+            known[name] = after
+
+
+_KEPT_IN: dict[type[Entity], str] = {
+    Lane: "lanes",
+    Resource: "resources",
+    Rollout: "rollouts",
+    ScaleSet: "sets",
+    Subnet: "subnets",
+}

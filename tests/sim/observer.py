@@ -11,14 +11,11 @@ from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     Entity,
-    Lane,
     Operation,
     OperationStatus,
-    Resource,
+    Ref,
     Rollout,
-    ScaleSet,
     Scope,
-    Subnet,
 )
 from fairwarning.store.store import Batch
 from tests.sim import invariants
@@ -40,13 +37,13 @@ class Observer(ObservedState):
         self.timers += any(line.actor == "clock" for line in batch.lines)
         self._forget_instances(batch.lines)
         new_events: dict[str, KnownEvent] = {}
-        for (kind, name), (before, after) in batch.changes.items():
-            if kind is Scope:
+        for ref, (before, after) in batch.changes.items():
+            if ref[0] is Scope:
                 assert before is None or isinstance(before, Scope)
                 assert after is None or isinstance(after, Scope)
-                self._scope(name, before, after, new_events)
+                self._scope(ref[1], before, after, new_events)
             else:
-                self._entity(kind, name, after, batch.at)
+                self._entity(ref, after, batch.at)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
         if concerns_ic8(batch):
@@ -62,39 +59,25 @@ class Observer(ObservedState):
         for impact in batch.impacts:
             invariants.il5_begun(self, impact)
 
-    def _entity(self, kind: type[Entity], name: str, after: Entity | None, at: float) -> None:
-        if isinstance(after, Operation):
-            if after.status is OperationStatus.RUNNING:
-                self.open_operations[name] = after
-            else:
-                self.open_operations.pop(name, None)
-                self.failed_operations.pop(name, None)
-                if after.failed:
-                    self.failed_operations[name] = after
-        elif isinstance(after, ScaleSet):
-            self.sets[name] = after
-        elif isinstance(after, Rollout):
-            self.rollouts[name] = after
-        elif isinstance(after, Resource):
-            self.resources[name] = after
-        elif isinstance(after, Lane):
-            self.lanes[name] = after
-        elif isinstance(after, Subnet):
-            self.subnets[name] = after
-        else:
-            self._removed(kind, name, at)
-
-    def _removed(self, kind: type[Entity], name: str, at: float) -> None:
+    def _entity(self, ref: Ref, after: Entity | None, at: float) -> None:
+        kind, name = ref
         if kind is Operation:
-            ir1_operation(self, name, at)
-        elif kind is Rollout:
+            self._operation(name, after, at)
+        elif kind is Rollout and after is None:
             ir1_rollout(self, name, at)
-        elif kind is Lane:
-            self.lanes.pop(name, None)
-        elif kind is ScaleSet:
-            self.sets.pop(name, None)
-        elif kind is Resource:
-            self.resources.pop(name, None)
+        else:
+            self.keep(ref, after)
+
+    def _operation(self, name: str, after: Entity | None, at: float) -> None:
+        if not isinstance(after, Operation):
+            ir1_operation(self, name, at)
+        elif after.status is OperationStatus.RUNNING:
+            self.open_operations[name] = after
+        else:
+            self.open_operations.pop(name, None)
+            self.failed_operations.pop(name, None)
+            if after.failed:
+                self.failed_operations[name] = after
 
     def _forget_instances(self, lines: Sequence[JournalLine]) -> None:
         """A later set of the name of one that was removed is another one."""

@@ -14,8 +14,11 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch
 from tests.cluster.proxy import Proxy
-from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
-from tests.fixtures.postgres.locks import count_waiting
+from tests.fixtures.postgres.database import (
+    count_waiting,
+    database_or_skip,
+    migrated_database_or_skip,
+)
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import wait_until_async
 
