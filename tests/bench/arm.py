@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample
 from tests.bench.processes import Process, cpu_seconds, cpu_since
+from tests.fixtures.http import fetch
 
 _HOST = "127.0.0.1"
 _BARE = "Starlette on uvicorn"
@@ -78,17 +78,10 @@ class Server:
 
     def get(self) -> bytes:
         """GET the machine on a new connection."""
-        tls = ssl.create_default_context(cafile=self.ca)
-        connection = HTTPSConnection(_HOST, self.port, timeout=60, context=tls)
-        try:
-            headers = {"Authorization": f"Bearer {self.token}"}
-            connection.request("GET", self.path, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
-        finally:
-            connection.close()
-        assert answer.status == 200, body
-        return body
+        url = f"https://{_HOST}:{self.port}{self.path}"
+        answer = fetch(url, headers={"Authorization": f"Bearer {self.token}"}, ca=self.ca)
+        assert answer.status == 200, answer.body
+        return answer.body
 
     def flood(self, context: BenchmarkContext) -> Sample:
         """GET the machine as often as possible."""

@@ -2,18 +2,17 @@
 
 import json
 import os
-import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
 from fairwarning.service.config.settings import TENANT
-from tests.fixtures.http import Response, send
+from tests.fixtures.credentials import arm_request
+from tests.fixtures.http import Response
 from tests.fixtures.programs import BackgroundProgram, run_program, start_program
 from tests.fixtures.service import BackgroundCommand, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -55,11 +54,8 @@ class ToolService(ServiceProcess):
     def arm_response(self, method: str, path: str, body: object = None) -> Response:
         """Send a plain request for a resource of the subscription."""
         target = f"/subscriptions/{self.ready['subscription']}/{path}?api-version=2024-03-01"
-        host, _, port = self.ready["arm"].removeprefix("https://").partition(":")
-        trust = ssl.create_default_context(cafile=self.ready["ca"])
         headers = {"Authorization": f"Bearer {self.ready['token']}"}
-        with closing(HTTPSConnection(host, int(port or 443), context=trust)) as connection:
-            return send(connection, method, target, headers, json.dumps(body))
+        return arm_request(self, method, target, headers, json.dumps(body))
 
     def create_group(self) -> None:
         """Create the resource group of the tests."""
