@@ -8,7 +8,7 @@ number of cores: the CPU time of a command, and how far commits that take long w
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -97,15 +97,10 @@ def _run(context: BenchmarkContext, storage: Databases) -> Figures:
         for name, sample in samples.items()
     }
     what = f"{_PROCESSES} processes, with cores of their own: a second (computed)"
-    target = Target(what, _with_own_cores(rows), _AT_LEAST, at_least=True)
-    return rows, (target,), ()
-
-
-def _with_own_cores(rows: Mapping[str, Mapping[str, float]]) -> float:
-    """Commands a second of all processes, if none waits for a core: see the text."""
-    one = rows[_ONE]
+    one = rows[_ONE]  # if no process waits for a core: see the text
     command = one["CPU µs"] + one["PostgreSQL's CPU µs"] + rows[_PEER]["wall µs"] / _MANY
-    return MICRO / command * rows[_SLOW_MANY]["a second"] / rows[_SLOW_ONE]["a second"]
+    rate = MICRO / command * rows[_SLOW_MANY]["a second"] / rows[_SLOW_ONE]["a second"]
+    return rows, (Target(what, rate, _AT_LEAST, at_least=True),), ()
 
 
 def _alone(context: BenchmarkContext, storage: Databases) -> Spent:

@@ -42,8 +42,9 @@ def _run(context: BenchmarkContext, storage: Databases) -> Figures:
     rows = {name: _row(name, taken, shares) for name in taken}
     ratio = rows[_called(OURS, _COUNTS[-1])][_RATIO]
     target = Target(f"{OURS}: polls of 2 workers {_RATIO}", ratio, _AT_LEAST, at_least=True)
-    notes = (*missing, *_without(context))
-    return rows, (target,), notes
+    if not load.has_wrk(context):
+        missing.append("Load: our own clients on uvloop, because wrk is not installed.")
+    return rows, (target,), missing
 
 
 def _called(server: str, workers: int) -> str:
@@ -59,11 +60,6 @@ def _row(name: str, taken: Mapping[str, Sample], shares: Mapping[str, float]) ->
         "CPU µs a poll": sample.cpu_us,
         "busiest worker, %": 100 * shares[name],
     }
-
-
-def _without(context: BenchmarkContext) -> Iterator[str]:
-    if not load.has_wrk(context):
-        yield "Load: our own clients on uvloop, one process per core, because wrk is not installed."
 
 
 # --- Servers ----------------------------------------------------------------------------------

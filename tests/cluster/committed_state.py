@@ -167,13 +167,12 @@ class CommittedState(ObservedState):
             if handler := LINES.get(line.fact.type):
                 handler(self, line)
             if line.fact.type is FactType.STARTED:
-                self._add_start(line.fact.event, batch.at + batch.shift)
-
-    def _add_start(self, event: str, at: float) -> None:
-        self.started.add(event)
-        late = at - self.events[event].event.not_before
-        self.latest_start = max(self.latest_start, late)
-        must(late < on_this_machine(LATE_SECONDS), "IL6", f"{event} started {late:.1f} s too late")
+                event = self.events[line.fact.event].event
+                self.started.add(event.id)
+                late = batch.at + batch.shift - event.not_before
+                self.latest_start = max(self.latest_start, late)
+                in_time = late < on_this_machine(LATE_SECONDS)
+                must(in_time, "IL6", f"{event.id} started {late:.1f} s too late")
 
     def _check_journal(self, name: str) -> None:
         """IC7: the journal agrees with the events of a scope."""

@@ -138,12 +138,6 @@ PLANTS = {
 }
 
 
-def plant_code(name: str) -> None:
-    """Plant the bug in processes that are forked from now on."""
-    if code := PLANTS[name].code:
-        code()
-
-
 def plant_sql(name: str, url: str) -> None:
     """Plant the bug in the database."""
     if not PLANTS[name].sql:

@@ -34,7 +34,7 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.cluster.action_log import FileDriver
-from tests.cluster.plants import plant_code
+from tests.cluster.plants import PLANTS
 from tests.crash.failpoints import kill_at
 
 VERSION = "2020-07-01"
@@ -115,20 +115,16 @@ class Worker:
         if failpoint := request.get("arm"):
             failpoints.arm(partial(_signal_self, failpoint, request["signal"]))
             return {}
-        if request.get("cut"):
-            self._cut_connections()
+        if request.get("cut"):  # the database goes on with the statements of what is in use
+            assert isinstance(self.fleet.store, PostgresStore)
+            for connection in self.fleet.store._connections._used:
+                shut_down(connection)
             return {}
         if request.get("stop"):
             await self.webhooks.stop()
             await self.fleet.stop()
             return {}
         return {"broken": str(self.fleet.broken or "")}
-
-    def _cut_connections(self) -> None:
-        """Lose the connections that are in use; the database goes on with their statements."""
-        assert isinstance(self.fleet.store, PostgresStore)
-        for connection in self.fleet.store._connections._used:
-            shut_down(connection)
 
     async def _change_webhook(self, request: dict[str, Any]) -> None:
         name, actor = request["name"], request.get("actor", "operator")
@@ -230,7 +226,8 @@ def run(settings: WorkerSettings) -> None:
 def main() -> None:
     """Fork as often as requested; kill all processes at the end."""
     for name in sys.argv[1:]:
-        plant_code(name)
+        if code := PLANTS[name].code:
+            code()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the processes
     children = []
     for line in sys.stdin:

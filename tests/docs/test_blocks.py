@@ -106,12 +106,6 @@ class PageRunner:
         else:
             self.terminal.type(f"python3 {name}", "")
 
-    def run_tests(self) -> None:
-        """Run the tests of the page with pytest."""
-        if not self.tests:
-            return
-        self.terminal.type(f"pytest -q {' '.join(self.tests)}", "")
-
 
 def run_page(page: Path, terminal: Terminal) -> None:
     """Run all blocks of a page in order, and its tests."""
@@ -121,7 +115,8 @@ def run_page(page: Path, terminal: Terminal) -> None:
             runner.run(block)
         except Exception as error:
             raise AssertionError(f"{block}: {error}") from error
-    runner.run_tests()
+    if runner.tests:
+        terminal.type(f"pytest -q {' '.join(runner.tests)}", "")
 
 
 def _case(page: Path) -> object:

@@ -70,7 +70,12 @@ class Trial:
         import tests.sim.run  # noqa: F401, PLC0415  (imports what the forked processes need)
 
         gc.unfreeze()  # what is frozen is not among the objects
-        functions = [f for f in gc.get_objects() if type(f) is FunctionType and _is_of_core(f)]
+        functions = [
+            function
+            for function in gc.get_objects()
+            if type(function) is FunctionType
+            and function.__code__.co_filename.startswith(str(CORE))
+        ]
 
         def work(mutant: Mutant) -> str:
             if self._reached.checks_of(mutant):
@@ -86,10 +91,6 @@ class Trial:
             if checks.fails(name):
                 return name
         return SURVIVED
-
-
-def _is_of_core(function: FunctionType) -> bool:
-    return function.__code__.co_filename.startswith(str(CORE))
 
 
 def _exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:

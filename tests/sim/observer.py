@@ -16,12 +16,13 @@ from fairwarning.core.model import (
     Ref,
     Rollout,
     Scope,
+    Subnet,
 )
 from fairwarning.store.store import Batch
 from tests.sim import invariants
 from tests.sim.journal import LINES, il14
 from tests.sim.observed_state import FIELDS, HIDDEN, ONLY_NEWEST, KnownEvent, ObservedState
-from tests.sim.resources import c1, concerns_c1, concerns_ic8, ic8
+from tests.sim.resources import c1, concerns_c1, ic8
 from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
 
@@ -46,7 +47,7 @@ class Observer(ObservedState):
                 self._entity(ref, after, batch.at)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
-        if concerns_ic8(batch):
+        if any(isinstance(after, Subnet) for _, after in batch.changes.values()):
             ic8(self)
         self.add_events(new_events)
         self._check_order(batch.lines)

@@ -20,10 +20,8 @@ from fairwarning.core.model import (
     Resource,
     ScaleSet,
     Scope,
-    Subnet,
 )
 from fairwarning.service import resources
-from fairwarning.store.store import Batch
 from tests.sim.observed_state import ObservedState
 from tests.sim.violations import must
 
@@ -95,7 +93,7 @@ def remove_group(random: Random, observed: ObservedState, operation: str) -> Com
         Delete(scope=name, machines=machines, operation=operation)
         for name in scopes
         if (scope := observed.scopes.get(name))
-        and (machines := _remaining(scope))
+        and (machines := tuple(name for name in scope.machines if not _has_delete(scope, name)))
         and not scope.owner
     ]
     sets = [resource.set for resource in members if resource.set]
@@ -113,10 +111,6 @@ def remove_group(random: Random, observed: ObservedState, operation: str) -> Com
         others=others,
         awaits=tuple(awaits),
     )
-
-
-def _remaining(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name in scope.machines if not _has_delete(scope, name))
 
 
 def _has_delete(scope: Scope, name: str) -> bool:
@@ -173,11 +167,6 @@ def _check(observed: ObservedState, resource: Resource) -> None:
         must(exists, "C1", f"the scope of {resource.id} does not exist")
     elif resource.set:
         must(resource.set in observed.sets, "C1", f"the set of {resource.id} does not exist")
-
-
-def concerns_ic8(batch: Batch) -> bool:
-    """Whether the addresses of a subnet have changed."""
-    return any(isinstance(after, Subnet) for _, after in batch.changes.values())
 
 
 def ic8(observed: ObservedState) -> None:

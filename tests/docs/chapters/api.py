@@ -65,11 +65,8 @@ def _path(path: str, methods: Shape) -> Iterator[str]:
             yield f"Body{optional}: {_content(body)}"
         for status, response in operation["responses"].items():
             if status != "default":
-                yield f"Response: {status}" + _body_of(response)
-
-
-def _body_of(response: Shape) -> str:
-    return f", {_content(response)}" if response.get("content") else ", no body"
+                body = _content(response) if response.get("content") else "no body"
+                yield f"Response: {status}, {body}"
 
 
 def _content(part: Shape) -> str:

@@ -13,11 +13,8 @@ def page(title: str, *parts: str) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; a bar in a cell is escaped."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    cells = ([text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def code(*words: object) -> str:

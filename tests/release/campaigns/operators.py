@@ -33,7 +33,8 @@ class Operators:
         self._scale()
         self._use_control_plane(hour, single)
         self._read()
-        self._run_commands()
+        for words in COMMANDS:
+            self.service.json(*words)
         self._share(hour)
 
     def restart(self, machines: list[dict[str, Any]]) -> None:
@@ -84,10 +85,6 @@ class Operators:
         for name in LISTS:
             self._send("GET", f"/api/{name}")
         self.requests += len(PAGES)
-
-    def _run_commands(self) -> None:
-        for words in COMMANDS:
-            self.service.json(*words)
 
     def _share(self, hour: int) -> None:
         """Give somebody a token, and take it back."""

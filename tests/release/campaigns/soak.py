@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.bench.processes import resident_bytes
 from tests.fixtures.receiver import Receiver
 from tests.real.tool_service import ToolService
 from tests.release.campaigns.machines import Agents, Machines
@@ -54,7 +55,7 @@ class Soak:
             self.operators.work(hour, machines)
             self.operators.restart(self._with_agent(machines))
             self._pass_hour()
-            self.resident.append(_resident_bytes(self.service.process.pid))
+            self.resident.append(resident_bytes([self.service.process.pid]))
             print(f"hour {hour + 1}: {self._figures()}", flush=True)
         self._wait_until_quiet()
 
@@ -144,11 +145,6 @@ def _is_wrong(line: str) -> bool:
     except ValueError:
         return bool(line.strip())
     return level in {"error", "critical"}
-
-
-def _resident_bytes(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * 4096
 
 
 def run(machines: int, hours: int, seed: int) -> None:

@@ -67,14 +67,10 @@ POSTGRES = BaseImage(
 )
 
 
-def _digest() -> str:
-    described = f"{PYTHON}{POSTGRES}{ENTRYPOINT.read_text()}"
-    return hashlib.sha256(described.encode()).hexdigest()[:12]
-
-
 def image_store(sandbox: Sandbox) -> Path:
     """Return a store with both images, from the cache if it exists."""
-    store = CACHE / f"images-{_digest()}"
+    described = f"{PYTHON}{POSTGRES}{ENTRYPOINT.read_text()}"
+    store = CACHE / f"images-{hashlib.sha256(described.encode()).hexdigest()[:12]}"
     if (store / _COMPLETE).exists():
         return store
     for old in CACHE.glob("images-*"):

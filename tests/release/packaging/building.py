@@ -3,10 +3,7 @@
 import os
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from fcntl import LOCK_EX, flock
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -36,14 +33,6 @@ def unpack(archive: Path, folder: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.read())
             path.chmod(header.mode)
-
-
-@contextmanager
-def only_one_worker(folder: Path) -> Iterator[None]:
-    """Hold a lock that all workers of a test run share."""
-    with (folder / "lock").open("w") as file:
-        flock(file, LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)

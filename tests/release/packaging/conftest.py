@@ -3,13 +3,14 @@
 import os
 import shutil
 import sys
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
 
 from deploy.dist.artifacts import artifacts
 from tests.fixtures.programs import ROOT, run_program
-from tests.release.packaging.building import build_release, only_one_worker
+from tests.release.packaging.building import build_release
 
 OLD_PYTHONS = ("python3.9", "python3.10", "pypy3")
 IS_OLD = "import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 11))"
@@ -20,7 +21,8 @@ def _dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the files of a release, built from this checkout."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with only_one_worker(shared):
+    with (shared / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)  # one worker builds for all
         if not (shared / "dist").exists():
             build_release(shared / "building").rename(shared / "dist")
     return shared / "dist"

@@ -51,17 +51,13 @@ def _class(value: type) -> tuple[str, Outline]:
     """Return the public members, inherited ones of our own classes included."""
     members: Outline = {}
     for owner in reversed(value.__mro__):
-        if owner.__module__.startswith("fairwarning.") and not _is_plain_enum(owner):
+        # StrEnum is our copy of a class that newer versions of Python have.
+        if owner.__module__.startswith("fairwarning.") and owner.__name__ != "StrEnum":
             members |= _own_members(owner)
     if value.__name__ in _HANDLES:
         del members["__init__()"]
     bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
     return f"class {value.__name__}" + (f"({bases})" if bases else ""), members
-
-
-def _is_plain_enum(owner: type) -> bool:
-    """Whether this is our copy of a class that newer versions of Python have."""
-    return owner.__name__ == "StrEnum"
 
 
 def _own_members(owner: type) -> Outline:
@@ -71,7 +67,7 @@ def _own_members(owner: type) -> Outline:
     )
     members: Outline = {}
     for node in body:
-        if isinstance(node, ast.AnnAssign) and _is_public(node.target):
+        if isinstance(node, ast.AnnAssign) and _is_promised(ast.unparse(node.target)):
             number = 1 + sum(line[0].isdigit() for line in members)
             members[f"{number}. {ast.unparse(node.target)}: {_field(node)}"] = {}
         elif isinstance(node, ast.Assign) and issubclass(owner, Enum):
@@ -79,10 +75,6 @@ def _own_members(owner: type) -> Outline:
         elif isinstance(node, Function):
             members |= _method(node, module)
     return members
-
-
-def _is_public(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and _is_promised(target.id)
 
 
 def _is_promised(name: str) -> bool:

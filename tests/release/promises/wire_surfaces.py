@@ -177,12 +177,17 @@ def observe() -> Observations:
             service.ok("POST", "/api/webhooks", {"name": "hook", "url": url})
             service.ok("POST", "/api/webhooks/hook/test")
             documents = _restart(service)
-            _recommend(service)
+            assert _document(service, "2024-07-09", "spot").status == 200
+            service.json("machine", "recommend", "spot")
+            service.advance(_RECOMMENDATION_SECONDS)
             error = _refuse(service)
             wait_until(lambda: _has_all_changes(receiver), "a message about each kind of change")
             return Observations(
                 documents=documents,
-                instances={version: _instance(service, version) for version in instance.VERSIONS},
+                instances={
+                    version: service.get("spot", f"/metadata/instance?api-version={version}")
+                    for version in instance.VERSIONS
+                },
                 error=error,
                 messages=list(receiver.requests),
                 health={path: fetch(f"{service.ready['console']}{path}") for path in HEALTH},
@@ -205,13 +210,6 @@ def _restart(service: ServiceProcess) -> dict[str, list[Response]]:
     return documents
 
 
-def _recommend(service: ServiceProcess) -> None:
-    """Let a recommendation expire."""
-    assert _document(service, "2024-07-09", "spot").status == 200
-    service.json("machine", "recommend", "spot")
-    service.advance(_RECOMMENDATION_SECONDS)
-
-
 def _refuse(service: ServiceProcess) -> Response:
     """Make the endpoint refuse a request and inject a fault, which metrics count by label."""
     error = fetch(f"{service.machine_url('web')}{EVENTS}")
@@ -223,10 +221,6 @@ def _refuse(service: ServiceProcess) -> Response:
 
 def _document(service: ServiceProcess, version: str, machine: str = "web") -> Response:
     return service.get(machine, f"{EVENTS}?api-version={version}")
-
-
-def _instance(service: ServiceProcess, version: str) -> Response:
-    return service.get("spot", f"/metadata/instance?api-version={version}")
 
 
 def _has_all_changes(receiver: Receiver) -> bool:
