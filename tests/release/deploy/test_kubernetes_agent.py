@@ -36,10 +36,10 @@ FIRST_ALL = [
 ]
 
 
-def of_kind(kind: str, path: Path = BASE) -> list[dict[str, Any]]:
+def of_kind(kind: str) -> list[dict[str, Any]]:
     """Return the manifests of the base of this kind."""
     return [
-        item for file in path.glob("*.yaml") for item in documents(file) if item["kind"] == kind
+        item for file in BASE.glob("*.yaml") for item in documents(file) if item["kind"] == kind
     ]
 
 
