@@ -37,6 +37,26 @@ count = 2
 priority = "Spot"
 eviction = "Delete"
 """
+SCREENSHOT_FLEET = """
+[[scale_set]]
+name = "web"
+capacity = 12
+terminate_notice = "PT10M"
+
+[[availability_set]]
+name = "db"
+machines = 3
+
+[[machine]]
+name = "batch"
+count = 5
+priority = "Spot"
+eviction = "Delete"
+
+[[cloud_service]]
+name = "legacy"
+roles = { FrontEnd = 2 }
+"""
 _LIMIT_MILLISECONDS = 1000 * LIMIT_SECONDS
 
 Scheme = Literal["light", "dark"]
@@ -97,24 +117,26 @@ class BrowserHarness:
         """Return the types of the events that a machine sees."""
         return [event["EventType"] for event in self.service.poll(machine)["Events"]]
 
-    def act(self, path: str, **body: object) -> None:
-        """Send a command to the operator API."""
-        self.service.ok("POST", f"/api/{path}", body)
-
-    def event_of(self, machine: str) -> str:
-        """The id of a machine's latest event."""
-        events = self.service.ok("GET", f"/api/events?machine={machine}")["events"]
-        return str(events[0]["id"])
-
-    def start_events(self) -> None:
-        """Create scheduled, started and finished events."""
+    def start_events(self) -> Page:
+        """Create scheduled, started and finished events, and return the tab that did."""
         for machine in ("web_0", "db_0", "batch_0"):
             self.poll(machine)
-        self.act("machines/web_2/restart")
-        self.act("machines/batch_0/evict")
-        self.act("rollouts", id="patches", scopes=["db"])
-        self.service.advance(60)
-        self.act("sets/web/scale", capacity=2)
+        page = self.tab("/machines/web_2")
+        press(page, "Restart")
+        page.goto("/machines/batch_0")
+        press(page, "Evict")
+        page.goto("/new/rollout")
+        page.get_by_label("Name").fill("patches")
+        page.get_by_label("Scopes", exact=True).fill("db")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.get_by_role("heading", name="patches")).to_be_visible()
+        open_clock(page)
+        page.get_by_role("button", name="+1 min").click()
+        expect(page.locator("#notice")).to_contain_text("Advanced")
+        page.goto("/sets/web")
+        page.get_by_label("Scale to").fill("2")
+        press(page, "Scale")
+        return page
 
     def tab(self, path: str = "/") -> Page:
         """Open a tab in a new browser context."""
@@ -145,6 +167,12 @@ def press(page: Page, name: str) -> None:
     expect(page.locator("#notice p")).to_be_visible()
 
 
+def event_of(page: Page, machine: str) -> str:
+    """Return the link of the list of events to a machine's event."""
+    page.goto(f"/events?machine={machine}")
+    return page.locator("main tbody a[href^='/events/']").first.get_attribute("href") or ""
+
+
 def violations(page: Page) -> list[str]:
     """Return the serious and critical accessibility violations that axe reports."""
     reported = Axe().run(page).response["violations"]
@@ -161,6 +189,55 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
+def fill_timeline(harness: BrowserHarness) -> Page:
+    """Create half an hour of events of every kind on the timeline, for screenshots."""
+    for machine in ("web_0", "db_0", "batch_0", "FrontEnd_IN_0"):
+        harness.poll(machine)
+    page = harness.tab("/machines/batch_0")
+    press(page, "Evict")
+    page.goto("/machines/FrontEnd_IN_1")
+    press(page, "Redeploy")
+    advance(page, "12")
+    page.goto("/machines/web_5")
+    press(page, "Restart")
+    page.goto("/new/rollout")
+    page.get_by_label("Name").fill("patches")
+    page.get_by_label("Scopes", exact=True).fill("db")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("heading", name="patches")).to_be_visible()
+    advance(page, "4")
+    page.goto(event_of(page, "web_5"))
+    press(page, "Cancel")
+    advance(page, "9")
+    page.goto("/machines/web_2")
+    press(page, "Restart")
+    page.goto("/sets/web")
+    page.get_by_label("Scale to").fill("10")
+    page.get_by_role("button", name="Scale", exact=True).click()
+    expect(page.get_by_role("heading", name="Scale web to 10")).to_be_visible()
+    press(page, "Scale")
+    page.goto("/machines/web_7")
+    press(page, "Redeploy")
+    advance(page, "3")
+    page.goto(event_of(page, "web_7"))
+    press(page, "Approve")
+    advance(page, "2")
+    page.goto("/machines/db_2")
+    press(page, "Degrade")
+    harness.poll("web_2")
+    harness.poll("web_3")
+    return page
+
+
 def open_clock(page: Page) -> None:
     """Show the controls of the clock."""
     page.locator("details.clock:not([open]) summary").click()
+
+
+def advance(page: Page, minutes: str) -> None:
+    """Let time pass."""
+    page.goto("/")
+    open_clock(page)
+    page.get_by_label("Minutes to advance").fill(minutes)
+    page.get_by_role("button", name="Advance", exact=True).click()
+    expect(page.locator("#notice")).to_contain_text("Advanced")

@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.tool_service import FLEET, GROUP, NEW, VM, AzureCliService, assert_succeeds
+from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
 
-pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C1", "C2")]
+VM = ("--resource-group", GROUP, "--name", "vm")
+FLEET = """
+[cloud]
+group = "rg"
+
+[[machine]]
+name = "vm"
+"""
 
 
 def power(service: AzureCliService, name: str) -> list[str]:
@@ -16,6 +23,8 @@ def power(service: AzureCliService, name: str) -> list[str]:
     return codes
 
 
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_actions_on_a_machine(tmp_path: Path) -> None:
     """Restart and redeploy give notice; deallocate, start and delete happen at once."""
     with AzureCliService(tmp_path / "data") as service:
@@ -51,7 +60,8 @@ def test_actions_on_a_machine(tmp_path: Path) -> None:
         assert service.az_json("vm", "list") == []
 
 
-@pytest.mark.spec("T4")
+@pytest.mark.spec("C2", "C1", "T4")
+@pytest.mark.usefixtures("az")
 def test_an_eviction_is_simulated(tmp_path: Path) -> None:
     """A Spot machine is deallocated after 30 seconds; a regular one cannot be evicted."""
     spot = ("--resource-group", GROUP, "--name", "spot")
@@ -74,6 +84,8 @@ def test_an_eviction_is_simulated(tmp_path: Path) -> None:
         assert service.events("vm") == []
 
 
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_a_group_with_an_availability_set(tmp_path: Path) -> None:
     """The machines of the set share a document, and are deleted with their group."""
     with AzureCliService(tmp_path / "data") as service:

@@ -1,14 +1,11 @@
-"""The unmodified Azure CLI and what it manages beside machines: tags, locks, disks, templates."""
+"""The unmodified Azure CLI and what it manages beside machines: tags, locks, stored types."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.programs import ROOT
-from tests.real.tool_service import GROUP, NEW, VM, AzureCliService
-
-pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
+from tests.real.azure_cli import GROUP, AzureCliService
 
 FLEET = """
 [cloud]
@@ -21,11 +18,13 @@ name = "vm"
 name = "web"
 capacity = 2
 """
+VM = ("--resource-group", GROUP, "--name", "vm")
 OF_VM = ("--resource-group", GROUP, "--vm-name", "vm")
 SCRIPT = ("--name", "CustomScript", "--publisher", "Microsoft.Azure.Extensions", "--version", "2.1")
 
 
-@pytest.mark.spec("C1")
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_tags(tmp_path: Path) -> None:
     """`az tag create|update|list|delete`, `az tag list` and `az resource tag`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -48,7 +47,8 @@ def test_tags(tmp_path: Path) -> None:
         assert tags == {"cost": "42"}
 
 
-@pytest.mark.spec("C1")
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_locks(tmp_path: Path) -> None:
     """`az lock`, `az group lock` and `az resource lock`; a locked machine is not deleted."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -65,7 +65,8 @@ def test_locks(tmp_path: Path) -> None:
         assert service.az_json("lock", "list") == []
 
 
-@pytest.mark.spec("C1")
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_extensions_and_commands(tmp_path: Path) -> None:
     """`az vm extension`, `az vmss extension`, `az vm run-command` and `az vm reapply`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -89,7 +90,8 @@ def test_extensions_and_commands(tmp_path: Path) -> None:
         service.az_json("vm", "reapply", *VM)
 
 
-@pytest.mark.spec("C8")
+@pytest.mark.spec("C2", "C8")
+@pytest.mark.usefixtures("az")
 def test_any_type(tmp_path: Path) -> None:
     """`az resource create|show|list|update|delete`, `az sshkey`, `az vm list-usage`."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -109,99 +111,3 @@ def test_any_type(tmp_path: Path) -> None:
         assert service.az_json("sshkey", "show", *key)["publicKey"] == "ssh-ed25519 AAAA"
         assert service.az_json("vm", "list-usage", "--location", "local") == []
         assert service.az_json("group", "exists", "--name", GROUP) is True
-
-
-DATA = ("--resource-group", GROUP, "--vm-name", "vm", "--name", "data")
-
-
-def test_what_a_machine_uses(tmp_path: Path) -> None:
-    """A new machine has an interface, addresses and a disk, which cannot be deleted before it."""
-    with AzureCliService(tmp_path / "data") as service:
-        service.az_json("group", "create", "--name", GROUP, "--location", "westus")
-        shown = service.az_json("vm", "create", *VM, *NEW, "--public-ip-address-dns-name", "shop")
-        assert shown["fqdns"] == "shop.westus.cloudapp.azure.com"
-        (listed,) = service.az_json("vm", "list-ip-addresses", *VM)
-        network = listed["virtualMachine"]["network"]
-        assert network["privateIpAddresses"] == [shown["privateIpAddress"]] == ["10.0.0.4"]
-        (public,) = network["publicIpAddresses"]
-        assert public["ipAddress"] == shown["publicIpAddress"]
-        system = service.az_json("vm", "show", *VM)["storageProfile"]["osDisk"]
-        (disk,) = service.az_json("disk", "list", "--resource-group", GROUP)
-        assert disk["id"] == system["managedDisk"]["id"]
-        assert (disk["managedBy"], disk["diskState"]) == (shown["id"], "Attached")
-        (nic,) = service.az_json("vm", "nic", "list", "--resource-group", GROUP, "--vm-name", "vm")
-        assert "NicInUse" in service.az_error("network", "nic", "delete", "--ids", nic["id"])
-        in_use = service.az_error("disk", "delete", "--ids", disk["id"], "--yes")
-        assert "is attached to VM" in in_use
-
-        service.az_json("vm", "disk", "attach", *DATA, "--new", "--size-gb", "8")
-        data = service.az_json("disk", "show", "--resource-group", GROUP, "--name", "data")
-        assert (data["managedBy"], data["diskSizeGB"]) == (shown["id"], 8)
-        service.az_json("vm", "disk", "detach", *DATA)
-        data = service.az_json("disk", "show", "--resource-group", GROUP, "--name", "data")
-        assert (data.get("managedBy"), data["diskState"]) == (None, "Unattached")
-
-        with service.time_running():
-            service.az_json("vm", "delete", *VM, "--yes")
-            service.az_json("network", "nic", "delete", "--ids", nic["id"])
-            for id_ in (disk["id"], data["id"]):
-                service.az_json("disk", "delete", "--ids", id_, "--yes")
-            service.az_json("network", "public-ip", "delete", "--ids", public["id"])
-        assert service.az_json("disk", "list", "--resource-group", GROUP) == []
-
-
-GROUP_ONLY = """
-[cloud]
-group = "rg"
-"""
-TEMPLATE = (ROOT / "tests" / "real" / "tools" / "template.json").read_text("utf-8")
-IN_GROUP = ("--resource-group", GROUP)
-DEPLOYMENT = (*IN_GROUP, "--name", "fleet")
-
-
-def options(path: Path, *parameters: str) -> tuple[str, ...]:
-    """Return the options for the template file and its parameters."""
-    given = ("adminPassword=S3cret-in-no-log", *parameters)
-    return ("--template-file", str(path), "--parameters", *given)
-
-
-def test_a_template_file(tmp_path: Path) -> None:
-    """`az deployment group validate`, `create`, `show`, `export` and `operation`; no `what-if`."""
-    file = tmp_path / "template.json"
-    file.write_text(TEMPLATE)
-    with AzureCliService(tmp_path / "data", fleet=GROUP_ONLY) as service:
-        deployment = ("deployment", "group")
-        done = service.az(*deployment, "what-if", *DEPLOYMENT, *options(file))
-        assert done.returncode == 1
-        assert "What-if is not offered" in done.stderr
-        assert "Traceback" not in done.stderr
-        valid = service.az_json(*deployment, "validate", *DEPLOYMENT, *options(file))
-        assert valid["properties"]["provisioningState"] == "Succeeded"
-        assert service.machines() == {}
-
-        created = service.az_json(*deployment, "create", *DEPLOYMENT, *options(file))
-        assert created["properties"]["provisioningState"] == "Succeeded"
-        assert created["properties"]["outputs"]["names"]["value"] == ["vm0", "vm1"]
-        assert len(created["properties"]["outputResources"]) == 5
-        assert [*service.machines()] == ["vm0", "vm1"]
-        parameters = created["properties"]["parameters"]
-        assert parameters["adminPassword"] == {"type": "SecureString"}
-        assert parameters["count"] == {"type": "Int", "value": 2}
-
-        operations = service.az_json("deployment", "operation", "group", "list", *DEPLOYMENT)
-        names = [
-            operation["properties"]["targetResource"]["resourceName"]
-            for operation in operations
-            if operation["properties"].get("targetResource")
-        ]
-        assert names == ["net", "nic0", "nic1", "vm0", "vm1"]
-        exported = service.az_json(*deployment, "export", *DEPLOYMENT)
-        assert exported["resources"][0]["name"] == "net"
-        assert "S3cret" not in json.dumps(exported)
-        assert [entry["name"] for entry in service.az_json(*deployment, "list", *IN_GROUP)] == [
-            "fleet"
-        ]
-
-        assert "Error" in service.az_error(*deployment, "cancel", *DEPLOYMENT).title()
-        service.az_json(*deployment, "delete", *DEPLOYMENT)
-        assert service.az_json(*deployment, "list", *IN_GROUP) == []

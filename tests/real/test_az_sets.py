@@ -1,13 +1,12 @@
 """The unmodified Azure CLI and scale sets, and the events that their machines see."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.waiting import wait_until
-from tests.real.tool_service import GROUP, NEW, AzureCliService, assert_succeeds
-
-pytestmark = [pytest.mark.usefixtures("az"), pytest.mark.spec("C2")]
+from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
 
 SET = ("--resource-group", GROUP, "--name", "web")
 NOTICE = "virtualMachineProfile.scheduledEventsProfile.terminateNotificationProfile"
@@ -30,7 +29,14 @@ def instances(service: AzureCliService, name: str) -> dict[str, object]:
     return dict(pairs)
 
 
-@pytest.mark.spec("C1", "T1", "T4")
+def body(notice: object) -> str:
+    """Return the body of Azure's documentation, which has only the notice."""
+    profile = {"scheduledEventsProfile": {"terminateNotificationProfile": notice}}
+    return json.dumps({"properties": {"virtualMachineProfile": profile}})
+
+
+@pytest.mark.spec("C2", "C1", "T1", "T4")
+@pytest.mark.usefixtures("az")
 def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
     """All instances see the event of the delete, which happens after an approval."""
     with AzureCliService(tmp_path / "data") as service:
@@ -58,7 +64,8 @@ def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
         assert list(instances(service, "name")) == ["0"]
 
 
-@pytest.mark.spec("T1", "T3")
+@pytest.mark.spec("C2", "T1", "T3")
+@pytest.mark.usefixtures("az")
 def test_a_new_notice_needs_an_upgrade(tmp_path: Path) -> None:
     """Instances keep their notice until they are upgraded; existing events do not change."""
     with AzureCliService(tmp_path / "data") as service:
@@ -87,7 +94,39 @@ def test_a_new_notice_needs_an_upgrade(tmp_path: Path) -> None:
         assert first in events
 
 
-@pytest.mark.spec("C1")
+@pytest.mark.spec("C2", "T1", "T2")
+@pytest.mark.usefixtures("az")
+def test_a_body_as_the_documentation_has_it(tmp_path: Path) -> None:
+    """A body with only the notice works, within its limits and since its api-version."""
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
+        path = service.path("virtualMachineScaleSets/web")
+        put = ("rest", "--method", "put", "--url", f"{path}?api-version=2019-03-01", "--body")
+        earlier = ("rest", "--method", "put", "--url", f"{path}?api-version=2018-10-01", "--body")
+        ten = {"notBeforeTimeout": "PT10M", "enable": True}
+        member = "Could not find member 'scheduledEventsProfile' on object of type"
+        assert f"\"{member} 'VirtualMachineProfile'\"" in service.az_error(*earlier, body(ten))
+        assert service.az_json("vmss", "show", *SET, "--query", NOTICE) is None
+        service.az_json(*put, body({"enable": True}))
+        five = {"notBeforeTimeout": "PT5M", "enable": True}
+        assert service.az_json("vmss", "show", *SET, "--query", NOTICE) == five
+
+        service.az_json(*put, body(ten))
+        error = service.az_error(*UPDATE, "--terminate-notification-time", "20")
+        assert error.startswith("ERROR: (InvalidParameter) The value 'PT20M' of parameter")
+        assert "PT5M to PT15M" in error
+        document = service.az_json("vmss", "show", *SET)
+        profile = document["virtualMachineProfile"]["scheduledEventsProfile"]
+        assert profile["terminateNotificationProfile"] == ten
+        assert document["sku"]["capacity"] == 3
+
+        service.az_json("vmss", "update-instances", *SET, "--instance-ids", "*")
+        service.events("web_0")
+        service.az_json("vmss", "delete-instances", *SET, "--instance-ids", "2", "--no-wait")
+        assert service.notice(service.wait_for_event("web_0", "Terminate")) == 600
+
+
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
 def test_user_actions_on_instances(tmp_path: Path) -> None:
     """A restart waits for its event; other actions happen at once."""
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
@@ -120,7 +159,8 @@ def test_user_actions_on_instances(tmp_path: Path) -> None:
         assert list(service.machines()) == ["web_2"]
 
 
-@pytest.mark.spec("C1", "T4")
+@pytest.mark.spec("C2", "C1", "T4")
+@pytest.mark.usefixtures("az")
 def test_platform_events_of_instances(tmp_path: Path) -> None:
     """Scheduled maintenance can be started; Spot instances are evicted; a set is deleted."""
     with AzureCliService(tmp_path / "data", fleet=SPOT) as service:
@@ -157,7 +197,8 @@ def test_platform_events_of_instances(tmp_path: Path) -> None:
         assert service.az("vmss", "show", *SET).returncode == 3
 
 
-@pytest.mark.spec("C1", "C6")
+@pytest.mark.spec("C2", "C1", "C6")
+@pytest.mark.usefixtures("az")
 def test_machines_of_a_flexible_set(tmp_path: Path) -> None:
     """They have public addresses, `az vm update` changes them, `az vm create --vmss` adds one."""
     with AzureCliService(tmp_path / "data") as service:
@@ -179,3 +220,15 @@ def test_machines_of_a_flexible_set(tmp_path: Path) -> None:
         with service.time_running():
             service.az_json("vm", "delete", *machine, "--yes")
         assert set(service.machines()) == {"web_0", "web_1"}
+
+
+@pytest.mark.spec("C2", "C6")
+@pytest.mark.usefixtures("az")
+def test_public_addresses_of_a_uniform_set(tmp_path: Path) -> None:
+    """`az vmss list-instance-public-ips` has one for each instance."""
+    with AzureCliService(tmp_path / "data") as service:
+        service.az_json("group", "create", "--name", GROUP, "--location", "westus")
+        uniform = ("--orchestration-mode", "Uniform", "--public-ip-per-vm")
+        service.az_json("vmss", "create", *SET, *NEW, *uniform)
+        addresses = service.az_json("vmss", "list-instance-public-ips", *SET)
+        assert len({entry["ipAddress"] for entry in addresses}) == 2

@@ -1,13 +1,16 @@
 """Azure's SDK for Go, as Debian packages it, in a program of ours (tests/real/tools/go)."""
 
+import json
 import os
 import shutil
+from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fixtures.programs import ROOT, run_program
+from tests.fixtures.programs import ROOT, run_program, start_program
 from tests.real.tool_service import GROUP, ToolService
 
 GOPATH = Path("/usr/share/gocode")  # where Debian installs the sources of Go packages
@@ -52,10 +55,32 @@ def test_the_sdk_for_go(tmp_path: Path) -> None:
     """It creates, restarts, scales in with notice, reads everything back typed, and deletes."""
     program = build(tmp_path)
     with ToolService(tmp_path / "data") as service:
-        service.create_group()
+        env = service.login_environment()
+
+        def run(step: str) -> Any:  # noqa: ANN401  (its JSON)
+            done = run_program(program, step, env=env)
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        run("create")
+        assert set(service.machines()) == {"vm", "web_0", "web_1"}
+        assert service.events("vm") == service.events("web_0") == []
+        with start_program(program, "restart", folder=tmp_path, env=env) as restart:
+            service.run_with_notice(restart, "vm", "Reboot")
+        with start_program(program, "scale-in", folder=tmp_path, env=env) as scale_in:
+            service.run_with_notice(scale_in, "web_0", "Terminate")
+        assert set(service.machines()) == {"vm", "web_0"}
         sets = f"resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachineScaleSets"
         service.arm("PUT", f"{sets}/loose", LOOSE_SET)
-        listed = service.check_program(tmp_path, service.login_environment(), program)
+        check_list(run)
+        with service.time_running():
+            run("delete")
+        assert service.machines() == {}
+
+
+def check_list(run: Callable[[str], Any]) -> None:
+    """Check what the SDK's types show of the machine, its network interface and the set."""
+    listed = run("list")
     owner = listed.pop("nic of")
     assert owner.endswith(f"/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/vm")
     assert ip_address(listed.pop("address")) in SUBNET

@@ -122,6 +122,23 @@ def test_commands_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
+def test_lists_are_paged(tmp_path: Path) -> None:
+    """To older pages and back, and with more rows."""
+    with browser_harness(tmp_path / "data", FLEET) as harness:
+        page = harness.tab("/journal")
+        first = page.locator("#journal tbody tr").first.get_attribute("data-key") or ""
+        page.get_by_role("link", name="Older").click()
+        page.get_by_role("link", name="Older").click()
+        page.get_by_role("link", name="Newer").click()
+        page.get_by_role("link", name="Newer").click()
+        expect(page.locator("#journal tbody tr").first).to_have_attribute("data-key", first)
+        page.goto("/machines?set=web")
+        page.get_by_role("link", name="100", exact=True).click()
+        expect(page.locator("#machines-list tbody tr")).to_have_count(100)
+        assert len(page.content()) < PAGE_BYTES
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_the_header_is_small(tmp_path: Path, size: tuple[int, int], scheme: Scheme) -> None:
     """One line on a screen, a fifth of a phone; and no page has a serious axe violation."""

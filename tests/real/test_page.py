@@ -1,20 +1,17 @@
-"""The web page, in a real browser, also while its service is gone."""
+"""The web page, in a real browser."""
 
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.campaigns import split
-from tests.fixtures.requirements import CHROMIUM, needs_chromium
-from tests.fixtures.service import ServiceProcess
+from tests.fixtures.requirements import needs_chromium
 from tests.real.browser import (
-    FLEET,
     PHONE,
-    WIDE,
-    BrowserHarness,
     Scheme,
     browser_harness,
+    event_of,
     open_clock,
     overflow,
     press,
@@ -26,12 +23,8 @@ pytestmark = needs_chromium
 FIRST_PATHS = ("/map", "/new/set")
 PATHS = (
     "/",
-    "/map",
     "/machines",
     "/machines?not_polled=true",
-    "/map?view=table",
-    "/timeline",
-    "/timeline?set=web",
     "/events",
     "/events?group=type",
     "/events?status=Over",
@@ -79,7 +72,7 @@ def test_a_scale_in_with_notice(tmp_path: Path) -> None:
         expect(row).to_contain_text("in 7:00")
         assert harness.poll("shop_0") == ["Terminate"]
 
-        page.goto(f"/events/{harness.event_of('shop_1')}")
+        page.goto(event_of(page, "shop_1"))
         press(page, "Approve")
         expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         open_clock(page)
@@ -89,6 +82,32 @@ def test_a_scale_in_with_notice(tmp_path: Path) -> None:
         expect(fleet.locator("#machines")).to_contain_text("shop_0")
         expect(fleet.locator("#machines")).not_to_contain_text("shop_1")
         assert harness.poll("shop_0") == []
+
+
+@pytest.mark.campaign
+@pytest.mark.spec("O8", "O5")
+def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
+    """Without pollers it happens at once; with pollers it waits for the clock."""
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/machines/web_0")
+        action = page.locator(".action", has=page.get_by_role("button", name="Restart"))
+        expect(action).to_contain_text("Reboots web_0 immediately: no machine in its scope polls.")
+        harness.poll("web_0")
+        expect(action).to_contain_text(
+            "Reboot event with 15 min notice"
+        )  # by itself: the page follows
+        press(page, "Restart")
+        expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
+        expect(action).to_have_count(0)
+        expect(page.locator("#actions .list")).to_contain_text("Restart")
+        open_clock(page)
+        page.get_by_role("button", name="+5 min").click()
+        expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
+        page.get_by_label("Minutes to advance").fill("11.5")
+        page.get_by_role("button", name="Advance", exact=True).click()
+        expect(page.locator("#state")).not_to_contain_text("Reboot")
+        expect(page.locator("#activity")).to_contain_text("because NotBefore passed")
+        assert harness.poll("web_0") == []
 
 
 @pytest.mark.campaign
@@ -121,7 +140,7 @@ def test_two_tabs_stay_in_sync(tmp_path: Path) -> None:
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("in 15:00")
         second.get_by_text("Show as table").click()
         second.get_by_label("Filter by name").fill("half a wo")
-        page.goto(f"/events/{harness.event_of('web_1')}")
+        page.goto(event_of(page, "web_1"))
         press(page, "Cancel")
         for tab in (first, second):
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("cancelled")
@@ -177,10 +196,7 @@ def test_accessibility_and_narrow_screens(
 ) -> None:
     """No page has serious axe violations, and none scrolls sideways on a phone."""
     with browser_harness(tmp_path / "data") as harness:
-        events = []
-        if paths == PATHS:
-            harness.start_events()
-            events = [f"/events/{harness.event_of('web_2')}"]
+        events = [event_of(harness.start_events(), "web_2")] if paths == PATHS else []
         wide, narrow = harness.context(scheme=scheme), harness.context(PHONE, scheme)
         for path in (*paths, *events):
             page = harness.open(wide, path)
@@ -197,7 +213,7 @@ def test_accessibility_and_narrow_screens(
 def test_without_script(tmp_path: Path) -> None:
     """Pages are complete, forms redirect with a notice, and a refused form keeps its input."""
     with browser_harness(tmp_path / "data") as harness:
-        harness.start_events()
+        harness.start_events().context.close()
         page = harness.open(harness.context(script=False), "/")
         expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
         expect(page.locator("#machines")).to_contain_text("web_2")
@@ -216,7 +232,7 @@ def test_without_script(tmp_path: Path) -> None:
         page.reload()
         expect(page.locator("#notice")).to_have_text("")  # the notice appears once
 
-        page.goto(f"/events/{harness.event_of('web_2')}")
+        page.goto(event_of(page, "web_2"))
         page.get_by_role("button", name="Approve").click()
         expect(page.locator("#notice")).to_contain_text("Event approved")
         open_clock(page)
@@ -224,41 +240,16 @@ def test_without_script(tmp_path: Path) -> None:
         expect(page.locator("#state")).to_contain_text("Ended")
 
 
-FAST = "Run at \N{MULTIPLICATION SIGN}60"
-
-
+@pytest.mark.campaign
 @pytest.mark.spec("O8")
-@pytest.mark.parametrize("size", [WIDE, pytest.param(PHONE, marks=pytest.mark.campaign)])
-def test_a_lost_connection_is_shown_until_it_is_back(tmp_path: Path, size: tuple[int, int]) -> None:
-    """A banner has the time of the data; time stands still and no button can be pressed."""
-    service = ServiceProcess(tmp_path / "data", "--clock", "virtual", fleet=FLEET)
-    with service, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        harness = BrowserHarness(service, browser)
-        harness.poll("web_0")
-        page = harness.open(harness.context(size), "/machines/web_1")
-        press(page, "Restart")
-        page.goto("/")
-        lost, time = page.locator("#lost"), page.locator("#clock [data-clock]")
-        open_clock(page)
-        press(page, FAST)
-        expect(lost).to_be_hidden()
-        address = service.ready["console"].removeprefix("http://")
-        service.kill()
-
-        expect(lost).to_be_visible()
-        shown = time.inner_text()
-        expect(lost).to_contain_text(f"Connection lost. This page shows the fleet as of {shown}")
-        expect(page.get_by_text("accepts commands")).to_be_hidden()
-        expect(page.get_by_text("does not answer")).to_be_visible()
-        assert page.locator("button:enabled:not([type=button])").count() == 0
-        left = page.locator("[data-until]").first.inner_text()
-        page.evaluate("() => new Promise((resume) => setTimeout(resume, 600))")  # two ticks of 15 s
-        assert (time.inner_text(), page.locator("[data-until]").first.inner_text()) == (shown, left)
-        assert overflow(page) == 0
-
-        with ServiceProcess(service.data, "--clock", "virtual", console=address):
-            expect(lost).to_be_hidden()
-            expect(page.get_by_role("button", name=FAST)).to_be_enabled()
-            expect(page.get_by_text("accepts commands")).to_be_visible()
-        browser.close()
+def test_faults(tmp_path: Path) -> None:
+    """A fault affects the next poll until it is cleared."""
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/faults")
+        page.get_by_label("Fault", exact=True).select_option("410")
+        press(page, "Inject fault")
+        expect(page.locator("#faults")).to_contain_text("410 Gone for all machines")
+        assert harness.service.get("web_0").status == 410
+        press(page, "Clear all")
+        expect(page.locator("#faults")).to_contain_text("No active faults")
+        assert harness.poll("web_0") == []

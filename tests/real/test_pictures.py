@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.fixtures.requirements import needs_chromium
-from tests.real.browser import browser_harness
+from tests.real.browser import LOOKS, Scheme, browser_harness, overflow, violations
 
 pytestmark = [needs_chromium, pytest.mark.spec("O8", "O14")]
 
@@ -23,6 +23,7 @@ capacity = 30
 name = "db"
 machines = 2
 """
+PATHS = ("/map", "/map?view=table", "/timeline", "/timeline?set=web")
 
 
 def square(page: Page, group: str, column: int, row: int) -> dict[str, float]:
@@ -80,3 +81,37 @@ def test_the_timeline_zooms(tmp_path: Path) -> None:
         expect(page.locator("#density")).to_contain_text("30 to come")
         page.locator("#timeline .label", has_text="web").click()
         expect(page.locator("#timeline .row .label")).to_have_count(16)  # with the axis
+
+
+@pytest.mark.campaign
+def test_the_pictures_without_script(tmp_path: Path) -> None:
+    """The map leads to lists of machines, a bar to its time."""
+    with browser_harness(tmp_path / "data", FLEET) as harness:
+        harness.poll("web_0")
+        harness.service.ok("POST", "/api/machines/web_7/restart", {})
+        page = harness.open(harness.context(script=False), "/map")
+        page.locator('[data-key="0 set web"] a').click()
+        expect(page.locator("#machines-list")).to_contain_text("of 30 machines")
+        page.goto("/timeline")
+        page.locator("#density a rect").click()
+        expect(page.locator("#density")).to_contain_text("1 to come")
+        page.get_by_role("link", name="Zoom out").click()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_the_pictures_fit_every_screen(
+    tmp_path: Path, size: tuple[int, int], scheme: Scheme
+) -> None:
+    """Neither scrolls sideways, nor has an accessibility problem, in light and dark."""
+    with browser_harness(tmp_path / "data", FLEET) as harness:
+        harness.poll("web_0")
+        for number in range(25):
+            harness.service.ok("POST", f"/api/machines/web_{number}/restart", {})
+        harness.service.ok("POST", "/api/machines/db_0/stop", {})
+        context = harness.context(size, scheme)
+        for path in PATHS:
+            page = harness.open(context, path)
+            assert (path, overflow(page), violations(page)) == (path, 0, [])
+            page.close()

@@ -5,12 +5,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from azure.core import MatchConditions
 from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
     ServiceRequestError,
 )
+from azure.core.rest import HttpRequest
 from azure.identity import ClientSecretCredential
 from azure.mgmt.compute import ComputeManagementClient
 
@@ -20,6 +25,7 @@ from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import PROGRAM
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.real.sdk import (
+    GROUP,
     SdkService,
     StaticToken,
     code_of,
@@ -29,7 +35,6 @@ from tests.real.sdk import (
     service_with_group,
     wait_for,
 )
-from tests.real.tool_service import GROUP
 
 ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
 
@@ -40,9 +45,9 @@ def log_in(service: SdkService, tenant: str, secret: str) -> ClientSecretCredent
         tenant,
         ALICE.name,
         secret,
-        authority=service.ready["arm"],
+        authority=service.arm,
         disable_instance_discovery=True,
-        connection_verify=service.ready["ca"],
+        connection_verify=service.ca,
     )
 
 
@@ -57,7 +62,7 @@ def test_ways_to_log_in(tmp_path: Path) -> None:
                 credential = credentials.enter_context(
                     log_in(service, tenant, service.token_of(ALICE, "login"))
                 )
-                assert credential.get_token(f"{service.ready['arm']}/.default").token
+                assert credential.get_token(f"{service.arm}/.default").token
                 clients.append(service.client(credential))
             for client in clients:
                 assert [item.name for item in client.virtual_machines.list(GROUP)] == ["vm"]
@@ -72,7 +77,7 @@ def test_invalid_credentials(tmp_path: Path) -> None:
                 log_in(service, tenant, service.token_of(ALICE)) as credential,  # no client secret
                 pytest.raises(ClientAuthenticationError, match="not valid"),
             ):
-                credential.get_token(f"{service.ready['arm']}/.default")
+                credential.get_token(f"{service.arm}/.default")
         unauthenticated = service.client(StaticToken("not.a.token"))
         with pytest.raises(ClientAuthenticationError) as error:
             unauthenticated.virtual_machines.get(GROUP, "vm")
@@ -82,11 +87,93 @@ def test_invalid_credentials(tmp_path: Path) -> None:
             ComputeManagementClient(
                 StaticToken(service.ready["token"]),
                 service.ready["subscription"],
-                base_url=service.ready["arm"],
+                base_url=service.arm,
             ) as untrusting,
             pytest.raises(ServiceRequestError, match="certificate"),
         ):
             untrusting.virtual_machines.get(GROUP, "vm", retry_total=0)
+
+
+@pytest.mark.spec("C2", "C3")
+def test_authorization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader can read, a tenant can use its group; other requests change nothing."""
+    with service_with_group(tmp_path / "data") as (service, operator):
+        service.create_group(operator, "other")
+        wait_for(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
+        assert service.event_states("vm") == {}
+        reader, other = service.client_of(Role.READER), service.client_of(Role.TENANT, "other")
+        assert reader.virtual_machines.get(GROUP, "vm").name == "vm"
+        assert list(other.virtual_machines.list_all()) == []
+        for forbidden in (
+            lambda: reader.virtual_machines.begin_restart(GROUP, "vm"),
+            lambda: other.virtual_machines.begin_restart(GROUP, "vm"),
+            lambda: other.virtual_machines.get(GROUP, "vm"),
+            lambda: list(other.virtual_machines.list(GROUP)),
+        ):
+            with pytest.raises(HttpResponseError) as error:
+                forbidden()
+            assert error.value.status_code == 403
+            assert code_of(error.value) == "AuthorizationFailed"
+            assert "'somebody' does not have authorization" in error.value.message
+        assert service.event_states("vm") == {}
+
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", service.ca)  # the other way to trust the authority
+        credential = StaticToken(service.token_of(ALICE))
+        with ComputeManagementClient(
+            credential, service.ready["subscription"], base_url=service.arm
+        ) as alice:
+            restarting = alice.virtual_machines.begin_restart(GROUP, "vm")
+            service.approve_for("vm")
+            service.advance(60)
+            wait_for(restarting)
+
+
+@pytest.mark.spec("C1", "C2", "E5")
+def test_errors_have_azure_s_codes(tmp_path: Path) -> None:
+    """Each error is the SDK's exception for it, with Azure's code and a message."""
+    with service_with_group(tmp_path / "data") as (service, client):
+        machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
+        wait_for(machines.begin_create_or_update(GROUP, "vm", machine()))
+        assert service.event_states("vm") == {}
+        (first,) = wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(0)))
+        wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(1)))
+
+        with pytest.raises(ResourceNotFoundError) as missing:
+            machines.begin_restart(GROUP, "nobody")
+        assert code_of(missing.value) == "ResourceNotFound"
+        assert "'Microsoft.Compute/virtualMachines/nobody'" in missing.value.message
+        with pytest.raises(ResourceNotFoundError) as nowhere:
+            machines.begin_create_or_update("nowhere", "vm", machine())
+        assert code_of(nowhere.value) == "ResourceGroupNotFound"
+        with pytest.raises(ResourceExistsError) as regular:
+            machines.simulate_eviction(GROUP, "vm")
+        assert code_of(regular.value) == "OperationNotAllowed"
+        assert "this is for Spot machines" in regular.value.message
+        with pytest.raises(HttpResponseError) as unknown:
+            sets.begin_delete_instances(GROUP, "web", instance_ids(7))
+        assert code_of(unknown.value) == "InvalidParameter"
+        assert unknown.value.status_code == 400
+        with pytest.raises(ResourceModifiedError):
+            sets.begin_create_or_update(
+                GROUP,
+                "web",
+                scale_set(2),
+                etag=first.etag,
+                match_condition=MatchConditions.IfNotModified,
+            )
+
+        machines.begin_restart(GROUP, "vm", polling=False)
+        (event,) = service.events("vm")
+        with pytest.raises(ResourceExistsError) as busy:
+            machines.begin_redeploy(GROUP, "vm")
+        assert code_of(busy.value) == "Conflict"
+        assert f"unfinished reboot (event {event['EventId']})" in busy.value.message
+        assert service.events("vm") == [event]
+
+        url = f"{service.arm}/subscriptions/{service.ready['subscription']}/resourcegroups/{GROUP}"
+        unversioned = client.send_request(HttpRequest("GET", url))
+        assert unversioned.status_code == 400
+        assert unversioned.json()["error"]["code"] == "MissingApiVersionParameter"
 
 
 @needs_namespaces
@@ -125,7 +212,7 @@ def test_a_poller_survives_a_crash(tmp_path: Path) -> None:
     """After a kill and a restart, the service still knows the operation."""
     with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as service:
         client = service.client()
-        service.create_group()
+        service.create_group(client)
         sets = client.virtual_machine_scale_sets
         wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(2)))
         assert service.event_states("web_0") == {}

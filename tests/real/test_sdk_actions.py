@@ -1,26 +1,25 @@
-"""Actions, deletes and listings through Azure's SDK for Python, and what the machines see."""
+"""Actions through Azure's SDK for Python, and the events that the machines see."""
 
-import itertools
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.core.polling import LROPoller
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
 from tests.real.sdk import (
+    GROUP,
+    LOCATION,
     SdkService,
     create_set,
     machine,
-    notice,
+    notice_seconds,
     scale_set,
     service_with_group,
     wait_for,
 )
-from tests.real.tool_service import GROUP
 
 ACTIONS = ("restart", "redeploy", "reimage", "deallocate", "power_off")
 EVENT_TYPES = {"restart": "Reboot", "redeploy": "Redeploy"}  # the others have no event
@@ -112,68 +111,105 @@ def test_actions_on_instances(tmp_path: Path, begin: Any) -> None:  # noqa: ANN4
         assert all(service.event_states(name) == {} for name in names.values())
 
 
-@pytest.mark.spec("T4", "T5", "C1", "C2")
-def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
-    """Each gives notice where it is enabled; deleting a missing machine is no error."""
+@pytest.mark.spec("C1", "C2", "E1")
+def test_evictions(tmp_path: Path) -> None:
+    """A simulated eviction gives a Preempt event with 30 seconds notice."""
     with service_with_group(tmp_path / "data") as (service, client):
-        machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
-        create_set(service, client, 3)
-        with_notice = machine(notice("PT6M"))
-        wait_for(machines.begin_create_or_update(GROUP, "notified", with_notice))
-        wait_for(machines.begin_create_or_update(GROUP, "unnotified", machine()))
-        assert service.event_states("notified") == service.event_states("unnotified") == {}
+        machines, instances = client.virtual_machines, client.virtual_machine_scale_set_vms
+        spot = machine(priority="Spot", eviction_policy="Delete")
+        wait_for(machines.begin_create_or_update(GROUP, "spot", spot))
+        create_set(service, client, 2, priority="Spot")
+        assert service.event_states("spot") == {}
+        statuses: list[int] = []
 
-        deleting = [
-            client.virtual_machine_scale_set_vms.begin_delete(GROUP, "web", "2"),
-            machines.begin_delete(GROUP, "notified"),
-            machines.begin_delete(GROUP, "unnotified"),
-            machines.begin_delete(GROUP, "nobody"),
-        ]
-        assert service.event_states("web_0") == {"web_2": "Terminate Scheduled"}
-        assert service.event_states("notified") == {"notified": "Terminate Scheduled"}
-        (event,) = service.events("notified")
-        assert service.notice(event) == 360
-        assert service.event_states("unnotified") == {}
-        service.approve_for("web_0")
-        service.approve_for("notified")
-        service.advance(30)
-        wait_for(*deleting)
+        def record(response: Any, _: object, __: object) -> None:  # noqa: ANN401  (the SDK's own)
+            statuses.append(response.http_response.status_code)
+
+        machines.simulate_eviction(GROUP, "spot", cls=record)
+        instances.simulate_eviction(GROUP, "web", "1", cls=record)
+        assert statuses == [204, 204]
+        assert service.event_states("spot") == {"spot": "Preempt Scheduled"}
+        assert service.event_states("web_0") == {"web_1": "Preempt Scheduled"}
+        assert notice_seconds(service, "spot", "spot") == 30
+        service.advance(29)
+        assert service.event_states("spot") == {"spot": "Preempt Scheduled"}
+        service.advance(1)
+        assert service.event_states("spot") == {"spot": "Preempt Started"}
+        service.advance(10)
         assert service.names() == ["web_0", "web_1"]
+        assert service.event_states("web_0") == {}
         with pytest.raises(ResourceNotFoundError):
-            machines.get(GROUP, "notified")
+            machines.get(GROUP, "spot")
+        (_, power) = instances.get_instance_view(GROUP, "web", "1").statuses or []
+        assert power.code == "PowerState/deallocated"  # the eviction policy of the set
 
-        deleting_set = sets.begin_delete(GROUP, "web")
-        assert service.event_states("web_0") == dict.fromkeys(
-            ("web_0", "web_1"), "Terminate Scheduled"
-        )
-        assert sets.get(GROUP, "web").provisioning_state == "Deleting"
-        service.approve_for("web_1")
+
+@pytest.mark.spec("C1", "C2", "T4")
+def test_protected_instances(tmp_path: Path) -> None:
+    """Scale-in skips protected instances, and actions on the set skip shielded ones."""
+    with service_with_group(tmp_path / "data") as (service, client):
+        create_set(service, client, 4)
+        sets, instances = client.virtual_machine_scale_sets, client.virtual_machine_scale_set_vms
+        for number, policy in {
+            "2": m.VirtualMachineScaleSetVMProtectionPolicy(protect_from_scale_in=True),
+            "3": m.VirtualMachineScaleSetVMProtectionPolicy(
+                protect_from_scale_in=True, protect_from_scale_set_actions=True
+            ),
+        }.items():
+            body = m.VirtualMachineScaleSetVM(
+                location=LOCATION,
+                properties=m.VirtualMachineScaleSetVMProperties(protection_policy=policy),
+            )
+            (updated,) = wait_for(instances.begin_update(GROUP, "web", number, body))
+            assert updated.protection_policy.protect_from_scale_in is True
+        protection = instances.get(GROUP, "web", "3").protection_policy
+        assert protection.protect_from_scale_in is True
+        assert protection.protect_from_scale_set_actions is True
+
+        restarting = sets.begin_restart(GROUP, "web")
+        assert service.event_states("web_0") == {f"web_{n}": "Reboot Scheduled" for n in range(3)}
+        service.approve_for("web_0")
+        service.advance(60)
+        wait_for(restarting)
+        scaling = sets.begin_create_or_update(GROUP, "web", scale_set(2))
+        assert service.event_states("web_0") == {
+            f"web_{n}": "Terminate Scheduled" for n in range(2)
+        }
+        service.approve_for("web_0")
         service.advance(30)
-        wait_for(deleting_set)
-        assert service.names() == []
-        assert service.get("web_0").status == 404
-        with pytest.raises(ResourceNotFoundError):
-            sets.get(GROUP, "web")
+        (after,) = wait_for(scaling)
+        assert after.sku.capacity == 2
+        assert service.names() == ["web_2", "web_3"]
 
 
 @pytest.mark.spec("C1", "C2")
-def test_listings_are_complete(tmp_path: Path) -> None:
-    """All pages together contain each resource once, and none of another group."""
-    fleet = '[[machine]]\nname = "vm"\ncount = 450\ngroup = "rg"\n[[machine]]\nname = "far"\n'
-    with SdkService(tmp_path / "data", "--memory", fleet=fleet) as service:
-        client = service.client()
-        machines = client.virtual_machines
-        pages = [[item.name for item in page] for page in machines.list(GROUP).by_page()]
-        assert [len(page) for page in pages] == [200, 200, 50]
-        expected = Counter(f"vm_{n}" for n in range(450))
-        assert Counter(itertools.chain(*pages)) == expected
-        every = Counter(item.name for item in machines.list_all())
-        assert every == expected + Counter(["far"])
+def test_maintenance_that_a_user_starts(tmp_path: Path) -> None:
+    """A user can start scheduled maintenance; without any, the request is refused."""
+    with service_with_group(tmp_path / "data") as (service, client):
+        machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
+        instances = client.virtual_machine_scale_set_vms
+        wait_for(machines.begin_create_or_update(GROUP, "vm", machine()))
+        create_set(service, client, 7)  # web_1 and web_6 share a domain
+        assert service.event_states("vm") == {}
+        with pytest.raises(ResourceExistsError, match="no maintenance is planned"):
+            machines.begin_perform_maintenance(GROUP, "vm")
+        for name in ("vm", "web_1", "web_6"):
+            service.freeze(name)
+        offered = machines.instance_view(GROUP, "vm").maintenance_redeploy_status
+        assert offered is not None
+        assert offered.is_customer_initiated_maintenance_allowed is True
 
-        sets, instances = client.virtual_machine_scale_sets, client.virtual_machine_scale_set_vms
-        wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(450)))
-        pages = [[item.name for item in page] for page in instances.list(GROUP, "web").by_page()]
-        assert [len(page) for page in pages] == [200, 200, 50]
-        assert list(itertools.chain(*pages)) == [f"web_{n}" for n in range(450)]
-        assert service.event_states("web_449") == {}
-        assert Counter(service.names()) == every + Counter(itertools.chain(*pages))
+        pollers = [
+            machines.begin_perform_maintenance(GROUP, "vm"),
+            instances.begin_perform_maintenance(GROUP, "web", "1"),
+        ]
+        assert service.event_states("vm") == {"vm": "Freeze Started"}
+        assert service.event_states("web_0") == {
+            "web_1": "Freeze Started",
+            "web_6": "Freeze Scheduled",
+        }
+        pollers.append(sets.begin_perform_maintenance(GROUP, "web"))
+        assert service.event_states("web_0") == dict.fromkeys(("web_1", "web_6"), "Freeze Started")
+        service.advance(60)
+        wait_for(*pollers)
+        assert service.event_states("vm") == service.event_states("web_0") == {}
