@@ -57,7 +57,7 @@ check: .venv ## lint, format, types, import rules, workflows
 	$(py) -m ruff check
 	$(py) -m ruff format --check
 	$(py) -m mypy
-	$(py) -m mypy --platform win32 --no-warn-unreachable src/fairwarning/guest src/fairwarning/cli/agent_program.py
+	$(py) -m mypy --platform win32 --no-warn-unreachable src/fairwarning/guest src/fairwarning/cli/main.py
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	.venv/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml

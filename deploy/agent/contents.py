@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _SOURCE = ROOT / "src"
-_PROGRAM = "fairwarning.cli.agent_program"
+_PROGRAM = "fairwarning.cli.main"
 
 
 @cache

@@ -17,9 +17,9 @@ if sys.version_info < (3, 9):
     version = sys.version.split()[0]
     sys.exit("fairwarning-agent needs Python 3.9 or newer; this is Python " + version)
 
-from fairwarning.cli.agent_program import main
+from fairwarning.cli.main import agent_main
 
-main()
+agent_main()
 """
 _UNIX = 3
 _MODE = 0o100644 << 16

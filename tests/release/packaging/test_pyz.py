@@ -53,8 +53,7 @@ def test_it_contains_the_guest_side_and_nothing_of_the_service(pyz: Path) -> Non
         "__main__.py",
         "fairwarning/__init__.py",
         "fairwarning/cli/__init__.py",
-        "fairwarning/cli/output/__init__.py",
-        "fairwarning/cli/output/streams.py",
+        "fairwarning/cli/main.py",
     }
 
 
