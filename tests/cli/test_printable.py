@@ -13,8 +13,8 @@ HOSTILE = "a\x00b\x1b[2J\u202ec\ud800\r\n\x85d\u00e4"
 SHOWN = r"a\x00b\x1b[2J\u202ec\ud800\r\n\x85dä"
 LOG = f"""
 import logging
-from fairwarning.cli.output import logs
-logs.to_stderr(as_json=False)
+from fairwarning.cli.output import up_text
+up_text.log_to_stderr(as_json=False)
 try:
     raise ValueError({HOSTILE!r})
 except ValueError:

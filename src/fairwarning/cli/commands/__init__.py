@@ -6,8 +6,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairwarning.cli.command_list import COMMANDS, SUMMARIES
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection.redaction import without_secrets
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 
 
 class LazyCommands(SuggestingGroup):

@@ -25,7 +25,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address, azure_cli_folder
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.parameters import options
-from fairwarning.cli.parameters.sections import SectionedCommand
+from fairwarning.cli.parameters.command_classes import SectionedCommand
 from fairwarning.core.errors import NotFound, Unavailable, reason_of
 from fairwarning.server.ready import OPERATOR
 from fairwarning.service.config.settings import TENANT

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fairwarning.cli.numbers import Integer, Number
 from fairwarning.cli.output import errors
+from fairwarning.cli.parameter_types import Integer, Number
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.junit import JUNIT

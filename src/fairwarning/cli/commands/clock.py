@@ -6,15 +6,14 @@ from concurrent.futures import Future, wait
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Number
 from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.blocks import ProgressBar
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import DURATION, Number
 from fairwarning.cli.parameters import options
-from fairwarning.cli.parameters.durations import DURATION
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.core.times import parse_date, spoken
 
 _SHOW_SECONDS = 0.5  # between two looks at the clock while it is advanced

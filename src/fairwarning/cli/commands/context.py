@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import (
     RemoteService,
@@ -21,8 +20,9 @@ from fairwarning.cli.connection.target import (
 from fairwarning.cli.output import errors, listing, show
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import Parsed
 from fairwarning.cli.parameters import completion
-from fairwarning.cli.parameters.parsed import Parsed
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.core.errors import FairwarningError
 from fairwarning.server import contexts, hints, variables
 from fairwarning.server.contexts import NamedService

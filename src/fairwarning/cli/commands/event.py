@@ -1,22 +1,19 @@
 """`fairwarning event ...`: list, approve, cancel, explain and watch events (O7)."""
 
 import json
+import sys
 from collections.abc import Iterator
 from functools import partial
 from operator import itemgetter
+from typing import NamedTuple
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import (
-    bulk_requests,
     confirm,
-    explanation,
     follow,
-    journal,
     listing,
     show,
 )
@@ -25,12 +22,27 @@ from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.core.printable import printable
 from fairwarning.core.times import parse_date, spoken
 
 _EPILOG = show.examples(
     "event list", "event approve ID", "event explain ID", "event watch --machine web_0"
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
+_FINAL = frozenset({"Ended", "Cancelled", "Lapsed"})  # facts that end an event
+_STYLES = {
+    "Scheduled": "yellow",
+    "Delivered": "cyan",
+    "ApprovalRefused": "yellow",
+    "Approved": "green",
+    "PeerApproved": "green",
+    "Started": "bold yellow",
+    "ImpactBegun": "yellow",
+    "ImpactFailed": "bold red",
+    "Cancelled": "magenta",
+    "Ended": "dim",
+}
 _MACHINE = click.option(
     "--machine", help="Only events of this machine.", shell_complete=completion.machines
 )
@@ -103,7 +115,7 @@ def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: s
 @options.service
 def show_(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show an event."""
-    path = client.api_path("events", full_id(service, "event", id_))
+    path = client.api_path("events", client.full_id(service, "event", id_))
     event = client.ask(service, "GET", path)
     blocks = [] if as_json else [_fields(event, follow.ServiceClock(service).now())]
     show.print_result(event, *blocks, as_json=as_json)
@@ -138,12 +150,14 @@ def _add(verb: str, done: str, about: str) -> None:
     def decide(
         service: ServiceTarget, ids: tuple[str, ...], confirmation: Confirmation, *, as_json: bool
     ) -> None:
-        full_ids = [full_id(service, "event", id_) for id_ in ids]  # all, before the first request
+        full_ids = [
+            client.full_id(service, "event", id_) for id_ in ids
+        ]  # all, before the first request
         if confirmation.dry_run or len(full_ids) > 1:
             count = show.counted(len(full_ids), "event")
             plan = partial(_plan, service, full_ids)
             confirm.ask(confirmation, f"{verb.title()} {count}?", plan, as_json=as_json)
-        tried = bulk_requests.ask_each(
+        tried = confirm.ask_each(
             full_ids,
             lambda id_: client.ask(service, "POST", client.api_path("events", id_, verb), {}),
             lambda _, event: _outcome(event, done),
@@ -196,7 +210,7 @@ def _outcome(event: Json, done: str) -> str:
 @options.service
 def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an event. Lists notifications, approvals and durations."""
-    explanation.explain(service, "events", full_id(service, "event", id_), as_json=as_json)
+    show.explain(service, "events", client.full_id(service, "event", id_), as_json=as_json)
 
 
 @command.command(
@@ -226,16 +240,61 @@ def watch(
             raise click.UsageError(f"{machine} is in the scope {place['scope']}, not in {scope}")
     elif scope:
         client.ask(service, "GET", client.api_path("scopes", scope))  # refuses an unknown one
-    active = {full_id(service, "event", id_) for id_ in ids}
-    line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
+    active = {client.full_id(service, "event", id_) for id_ in ids}
+    line_filter = _LineFilter(events=frozenset(active), machine=machine, scope=scope)
     active -= {id_ for id_ in active if _is_over(service, id_)}
     click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
     try:
         for line in _lines(stream, active, endless=not ids):
             if line_filter.matches(line):
-                journal.print_line(line, as_json=as_json)
+                _print_line(line, as_json=as_json)
     except KeyboardInterrupt:
         return
+
+
+class _LineFilter(NamedTuple):
+    """Selects journal lines; an empty filter selects all."""
+
+    events: frozenset[str]
+    machine: str | None
+    scope: str | None
+
+    def matches(self, line: Json) -> bool:
+        """Return whether the filter selects this line. Clock changes always match."""
+        if "clock" in line:
+            return True
+        return (
+            (not self.events or line["event"] in self.events)
+            and (not self.machine or self.machine in line["machines"])
+            and (not self.scope or line["about"] == f"Scope {self.scope}")
+        )
+
+
+def _print_line(line: Json, *, as_json: bool) -> None:
+    """Print one line: as JSON, or as text with colour on a terminal."""
+    if as_json:
+        click.echo(json.dumps(line))
+        return
+    parts = _clock(line["clock"]) if "clock" in line else _line_columns(line)
+    if not sys.stdout.isatty():
+        click.echo(printable(" ".join(parts)))
+        return
+    from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
+
+    terminal.line(parts, _STYLES.get(parts[1], ""))
+
+
+def _clock(clock: Json) -> tuple[str, str, str]:
+    return clock["now"].partition("T")[2], "ClockMoved", show.pace(clock)
+
+
+def _line_columns(line: Json) -> tuple[str, str, str]:
+    """Return the time, the fact and the details of a line."""
+    subject = ", ".join(line["machines"]) or line["about"]
+    by = f" by {line['actor']}" if line["actor"] not in {"", subject} else ""
+    why = f": {line['detail']}" if line["detail"] not in {"", line["actor"]} else ""
+    event = f"; event {line['event']}" if line["event"] else ""
+    return line["at"].partition("T")[2], line["type"], f"{subject}{by}{why}{event}"
 
 
 def _is_over(service: ServiceTarget, event: str) -> bool:
@@ -250,5 +309,5 @@ def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> It
             if message.name != client.LINE:
                 continue
             yield message.data
-            if message.data["type"] in journal.FINAL:
+            if message.data["type"] in _FINAL:
                 active.discard(message.data["event"])

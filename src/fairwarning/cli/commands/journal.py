@@ -10,7 +10,7 @@ from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import moment
 from fairwarning.cli.parameters import completion, filters, options
-from fairwarning.cli.parameters.sections import SectionedCommand
+from fairwarning.cli.parameters.command_classes import SectionedCommand
 from fairwarning.core.decision import FactType
 
 _JOURNAL = Listing(

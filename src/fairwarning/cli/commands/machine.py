@@ -5,17 +5,17 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Integer
-from fairwarning.cli.output import explanation, listing, show
+from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import Integer
 from fairwarning.cli.parameters import completion, filters, machine_settings, options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Power
 
@@ -193,7 +193,7 @@ def _fields(machine: Json) -> FieldList:
 @options.service
 def explain(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show the recent history of a machine. Includes what it is waiting for."""
-    explanation.explain(service, "machines", name, as_json=as_json)
+    show.explain(service, "machines", name, as_json=as_json)
 
 
 add_actions(command)

@@ -7,13 +7,12 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Number
-from fairwarning.cli.output import bulk_requests, confirm, follow, show
+from fairwarning.cli.output import confirm, follow, show
 from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import WHOLE_SECONDS, Number
 from fairwarning.cli.parameters import completion, options
-from fairwarning.cli.parameters.durations import WHOLE_SECONDS
 from fairwarning.core import limits
 
 
@@ -140,7 +139,7 @@ def _add(group: click.Group, name: str, action: _Action) -> None:
         if confirmation and (confirmation.dry_run or len(machines) >= action.asks):
             _confirm(service, confirmation, name, machines, as_json=as_json)
         body = {key: value for key, value in settings.items() if value is not None}
-        tried = bulk_requests.ask_each(
+        tried = confirm.ask_each(
             machines,
             lambda machine: client.ask(
                 service, "POST", client.api_path("machines", machine, name), body

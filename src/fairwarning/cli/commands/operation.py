@@ -4,15 +4,14 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import explanation, follow, listing, show
+from fairwarning.cli.output import follow, listing, show
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import filters, options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.core.model import OperationStatus
 
 _EPILOG = show.examples("operation show ID --wait", "operation explain ID")
@@ -73,7 +72,7 @@ add_list(
 @options.service
 def show_(service: ServiceTarget, id_: str, *, wait: bool, as_json: bool) -> None:
     """Show the progress of an operation."""
-    path = client.api_path("operations", full_id(service, "operation", id_))
+    path = client.api_path("operations", client.full_id(service, "operation", id_))
     operation = client.ask(service, "GET", path)
     if wait:
         events = client.list_all(service, "events", operation=operation["id"])
@@ -91,5 +90,5 @@ def show_(service: ServiceTarget, id_: str, *, wait: bool, as_json: bool) -> Non
 @options.service
 def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an operation. Lists its caller, its events and durations."""
-    id_ = full_id(service, "operation", id_)
-    explanation.explain(service, "operations", id_, as_json=as_json)
+    id_ = client.full_id(service, "operation", id_)
+    show.explain(service, "operations", id_, as_json=as_json)

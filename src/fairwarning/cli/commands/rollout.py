@@ -5,20 +5,18 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import confirm, errors, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, ProgressBar, StyledText
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.follow import ServiceTime
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json, moment
+from fairwarning.cli.parameter_types import WHOLE_SECONDS, Integer
 from fairwarning.cli.parameters import completion, filters, options
-from fairwarning.cli.parameters.durations import WHOLE_SECONDS
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.filters import Decorator
 from fairwarning.core import limits
 from fairwarning.core.model import RolloutStatus
@@ -204,7 +202,7 @@ add_list(
 @options.service
 def show_(service: ServiceTarget, id_: str, *, as_json: bool, watch: bool) -> None:
     """Show the progress of a rollout, and what it waits for."""
-    id_ = full_id(service, "rollout", id_)
+    id_ = client.full_id(service, "rollout", id_)
     if watch and as_json:
         follow.watch(service, _reader(service, id_), lambda *_: (), as_json=True, over=_has_stopped)
     elif watch:
@@ -263,7 +261,7 @@ def _add(verb: str, about: str, *, asks: bool = False) -> None:
         as_json: bool,
         confirmation: Confirmation | None = None,
     ) -> None:
-        path = client.api_path("rollouts", full_id(service, "rollout", id_))
+        path = client.api_path("rollouts", client.full_id(service, "rollout", id_))
         if confirmation:
             rollout = client.ask(service, "GET", path)
             text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.output import errors, follow, listing, show
 from fairwarning.cli.output.blocks import ProgressBar, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.junit import JUNIT
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.times import spoken

@@ -10,7 +10,7 @@ from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
 from fairwarning.cli.output.show import Json, counted, moment
 from fairwarning.cli.parameters import options
-from fairwarning.cli.parameters.sections import SectionedCommand
+from fairwarning.cli.parameters.command_classes import SectionedCommand
 from fairwarning.core.times import parse_date
 
 _DUE = 5  # events

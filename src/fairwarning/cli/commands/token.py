@@ -8,17 +8,16 @@ from typing import Any
 import click
 
 from fairwarning.cli.commands.az import CLOUD
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address
-from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.blocks import StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import Integer
 from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.service.config.settings import TENANT
 
 _HOUR_SECONDS = 3600
@@ -156,7 +155,7 @@ def revoke(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> No
 
     Browser sessions and logins that were got with them end too.
     """
-    full = [full_id(service, "token", id_) for id_ in ids]
+    full = [client.full_id(service, "token", id_) for id_ in ids]
     revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": full})["tokens"]
     lines = [f"{token['id']}: revoked ({token['use']}, {_holder(token)})" for token in revoked]
     show.print_result(revoked, *lines, as_json=as_json)

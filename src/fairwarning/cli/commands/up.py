@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from fairwarning.cli.connection.redaction import has_password, is_connection_string
-from fairwarning.cli.numbers import Integer
-from fairwarning.cli.output import errors, logs, up_text
+from fairwarning.cli.output import errors, up_text
+from fairwarning.cli.parameter_types import Integer
 from fairwarning.cli.parameters import addresses, options
 from fairwarning.core.errors import Refused, reason_of
 from fairwarning.core.record import changed
@@ -162,7 +162,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Run the service: the metadata endpoint, the control plane and the console."""
-    logs.to_stderr(as_json=as_json)
+    up_text.log_to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
     _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")

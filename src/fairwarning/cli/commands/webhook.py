@@ -5,7 +5,6 @@ from typing import TextIO
 
 import click
 
-from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
@@ -14,6 +13,7 @@ from fairwarning.cli.output.blocks import StyledText
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
+from fairwarning.cli.parameters.command_classes import SuggestingGroup
 
 _EPILOG = show.examples(
     "webhook create pager https://example.com/in",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+import click
+
 from fairwarning.cli.connection.target import LocalService, RemoteService, ServiceTarget
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.core.printable import printable
@@ -19,6 +21,9 @@ _OK = 200
 _NO_CONTENT = 204
 _BAD_REQUEST = 400
 _UNAUTHORIZED = 401
+_SHORTEST_ID = 4  # characters of an abbreviated id
+_ID_LENGTHS = {"event": 36, "operation": 32, "token": 16}
+_MATCHES = 5  # named if an id is ambiguous
 
 Result = TypeVar("Result")
 
@@ -157,6 +162,37 @@ def read_list(
 def list_all(service: ServiceTarget, collection: str, **query: str | None) -> list[Any]:
     """Read a whole collection."""
     return read_list(service, collection, None, **query).items
+
+
+# --- Ids, which users may abbreviate to their first characters -----------------------------------
+
+
+def full_id(service: ServiceTarget, noun: str, prefix: str) -> str:
+    """Return the id of the event, operation, rollout or token that begins so.
+
+    Ids of full length are not looked up: an event may be over.
+    """
+    if len(prefix) >= _ID_LENGTHS.get(noun, 10**6):
+        return prefix.upper() if noun == "event" else prefix
+    if len(prefix) < _SHORTEST_ID and noun != "rollout":  # users name rollouts
+        text = f"{noun} id {prefix!r} is too short; give at least {_SHORTEST_ID} characters"
+        raise click.UsageError(text)
+    if noun == "token":
+        items = list_all(service, "tokens")
+    else:
+        items = read_list(service, f"{noun}s", _MATCHES, prefix=prefix).items
+    matches = [str(item["id"]) for item in items if item["id"].lower().startswith(prefix.lower())]
+    if prefix in matches:
+        return prefix
+    if len(matches) > 1:
+        text = f"{noun} id {prefix!r} is ambiguous; it matches {', '.join(matches[:_MATCHES])}"
+        raise click.UsageError(text)
+    if not matches:
+        active = "active " if noun == "event" else ""
+        hint = service.command_line(f"{noun} list")
+        text = f"no {active}{noun} has an id starting with {prefix!r}; run `{hint}`"
+        raise NotFound(f"Unknown{noun.title()}", text)
+    return matches[0]
 
 
 # --- The stream ----------------------------------------------------------------------------------

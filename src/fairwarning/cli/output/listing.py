@@ -16,11 +16,10 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import follow, show
-from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText
-from fairwarning.cli.output.plain_text import text_of
+from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText, text_of
 from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameter_types import Integer
 
 ROWS = 200  # that a terminal gets; a fleet may have a million machines
 _FORMS = "table", "wide", "json", "jsonl", "csv", "name"

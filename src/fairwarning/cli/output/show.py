@@ -1,4 +1,4 @@
-"""Shared output: printing blocks or JSON, and formatting times and events."""
+"""Shared output: printing blocks or JSON, formatting times and events, explaining a history."""
 
 import json
 import sys
@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from fairwarning.cli.output import plain_text
-from fairwarning.cli.output.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText, text_lines
 from fairwarning.core.times import parse_date, spoken
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ def note(*blocks: Block) -> None:
 
 def print_lines(blocks: Iterable[Block], *, err: bool = False) -> None:
     """Print blocks as plain text; no line is folded or cut."""
-    click.echo("".join(f"{line}\n" for line in plain_text.lines(blocks)), nl=False, err=err)
+    click.echo("".join(f"{line}\n" for line in text_lines(blocks)), nl=False, err=err)
 
 
 def print_result(value: object, *blocks: Block, as_json: bool) -> None:
@@ -133,3 +134,61 @@ def power(machine: Json) -> StyledText:
     if doing:
         return StyledText(f"{state}, {doing} in progress", "bold")
     return StyledText(state, "green" if state == "running" else "dim")
+
+
+# --- The history of an event, an operation or a machine (O7) -------------------------------------
+
+
+def explain(service: ServiceTarget, *path: str, as_json: bool) -> None:
+    """Print the history of what is at this path of the API."""
+    history = client.ask(service, "GET", client.api_path(*path, "explain"))
+    print_result(history, *_history(history), as_json=as_json)
+
+
+def _history(history: Json) -> list[Block]:
+    """Return the title, the summary, what it waits for, and the steps with their durations."""
+    output: list[Block] = [StyledText(history["title"], "bold"), history["summary"]]
+    if history["awaits"]:
+        output.append(StyledText(f"Waiting for: {history['awaits']}", "yellow"))
+    field_list = _history_fields(history)
+    if any(field_list.fields.values()):
+        output += ["", field_list]
+    if history["steps"]:
+        output += ["", _step_table(history["steps"])]
+    return output
+
+
+def _history_fields(history: Json) -> FieldList:
+    return FieldList(
+        {
+            "notice": _duration(history["notice_seconds"]),
+            "waited": _duration(history["waited_seconds"]),
+            "impact": _duration(history["impact_seconds"]),
+            "notified": ", ".join(
+                f"{delivery['machine']} {_time(delivery['at'])}"
+                for delivery in history["deliveries"]
+            ),
+            "approved by": ", ".join(
+                f"{approval['by']} {_time(approval['at'])}" for approval in history["approvals"]
+            ),
+        }
+    )
+
+
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else spoken(seconds)
+
+
+def _time(at: str) -> str:
+    return at.partition("T")[2]
+
+
+def _step_table(steps: list[Json]) -> OutputTable:
+    """Return a table of the steps. A step takes until the next one starts."""
+    rows = []
+    first = steps[0]["at"]
+    ends = [step["after_seconds"] for step in steps[1:]]
+    for number, step in enumerate(steps):
+        duration = spoken(ends[number] - step["after_seconds"]) if number < len(ends) else ""
+        rows.append((moment(step["at"], first), duration, step["text"]))
+    return OutputTable(("time", "duration", "step"), rows)

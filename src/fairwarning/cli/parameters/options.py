@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from fairwarning.cli.connection.target import ServiceOptions, choose
 from fairwarning.cli.output.errors import errors_reported
 from fairwarning.cli.parameters import completion
-from fairwarning.cli.parameters.sections import ConnectionOption
+from fairwarning.cli.parameters.command_classes import ConnectionOption
 from fairwarning.server import hints, variables
 
 _MAY_BE_EMPTY = {"address", "args", "program", "terminate_notice"}

@@ -1,4 +1,4 @@
-"""Command groups that say what was probably meant when a command does not exist."""
+"""The classes of commands: help in two sections, and hints at what an unknown word meant."""
 
 import shlex
 from collections.abc import Mapping
@@ -7,7 +7,25 @@ from typing import Any
 
 import click
 
-from fairwarning.cli.parameters.sections import SectionedCommand
+
+class ConnectionOption(click.Option):
+    """An option that names the service of a command."""
+
+
+class SectionedCommand(click.Command):
+    """A command whose own options come first in its help."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two sections."""
+        own: list[tuple[str, str]] = []
+        connection: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                (connection if isinstance(param, ConnectionOption) else own).append(record)
+        for heading, records in (("Options", own), ("Connection options", connection)):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 class SuggestingGroup(click.Group):
