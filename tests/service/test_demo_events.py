@@ -12,8 +12,8 @@ from fairwarning.service.clock import VirtualClock
 from fairwarning.service.config import fleet_file
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from fairwarning.testing.demo import events
-from fairwarning.testing.demo.events import DemoEvents
+from fairwarning.testing import demo
+from fairwarning.testing.demo import DemoEvents
 from tests.fixtures.fleet import NOON, simulated_driver
 
 SCOPES = ("api/0", "mail")
@@ -54,12 +54,12 @@ async def test_a_scope_that_no_machine_polls_is_left_alone() -> None:
 @pytest.mark.spec("O1")
 async def test_events_go_on_after_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the rollout is done, machines get events in turn, one at a time."""
-    monkeypatch.setattr(events, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(demo, "_LEAST_SECONDS", 0.0)
     async with demo_fleet(*SCOPES) as fleet:
         demo_events = DemoEvents(fleet)
         await demo_events.begin()
         await fleet.advance(HOUR_SECONDS)
-        rollout = await fleet.reader.read(Rollout, events.ROLLOUT)
+        rollout = await fleet.reader.read(Rollout, demo.ROLLOUT)
         assert rollout is not None
         assert rollout.ended_at is not None
         task = asyncio.create_task(demo_events.run())

@@ -16,7 +16,7 @@ from fairwarning.console.api import openapi
 from fairwarning.guest.agent import check_report
 from fairwarning.guest.agent.check import AgentCheck
 from fairwarning.testing.certify import report
-from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.certify.report import TrapResult
 from fairwarning.testing.certify.traps import TRAPS
 from tests.console.stream_client import open_stream
 from tests.fixtures.console import ConsoleHarness

@@ -17,7 +17,7 @@ from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.junit import JUNIT
 from fairwarning.machines.process.isolation import Isolation, choose
 from fairwarning.testing.certify import allowances, report
-from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.certify.report import TrapResult
 from fairwarning.testing.certify.runner import run_all
 from fairwarning.testing.certify.trap_run import CertifyOptions
 from fairwarning.testing.certify.traps import TRAPS, Trap

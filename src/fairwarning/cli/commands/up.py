@@ -250,7 +250,7 @@ def _fleet(path: Path | None, *, demo: bool, sample: bool) -> FleetFile:
 
 
 def _demo(server: ServerProcess) -> AbstractAsyncContextManager[None]:
-    from fairwarning.testing.demo.demo import running  # noqa: PLC0415  (only the demo needs it)
+    from fairwarning.testing.demo import running  # noqa: PLC0415  (only the demo needs it)
 
     return running(server)
 

@@ -1,8 +1,12 @@
-"""The limits for handlers, each with its reason. In real seconds, unless stated otherwise.
+"""The limits for handlers, each with its reason, and the rules that apply in every trap.
 
-A correct handler that polls every second and prepares for a few seconds stays well within all of
-them, even on a busy host. So does a handler that polls once a minute, where that is enough.
+Limits are in real seconds, unless stated otherwise. A correct handler that polls every second and
+prepares for a few seconds stays well within all of them, even on a busy host. So does a handler
+that polls once a minute, where that is enough.
 """
+
+from fairwarning.testing.certify.environment import Observations, ObservedEvent, TrapFailed
+from fairwarning.testing.certify.steps import ME
 
 # From the start of a program to its first poll. Virtual machines and interpreters start slowly, and
 # many programs may start at once.
@@ -36,3 +40,33 @@ REPEAT_WINDOW_SECONDS = 12.0  # how long approvals are counted
 OVER_SECONDS = 120.0
 # A day without a poll disables the feature (M14); virtual seconds.
 SILENCE_SECONDS = 24 * 3600 + 60.0
+
+
+def check_rules(seen: Observations, prepare_seconds: float) -> None:
+    """Raise `TrapFailed` if the program approved a wrong event or polled too often."""
+    for event in seen.events.values():
+        if event.approved_by == ME:
+            _check_approval(event, prepare_seconds)
+    if seen.refused["rate"] > RATE_REFUSALS:
+        text = (
+            "sent more than 5 requests a second:"
+            f" {seen.refused['rate']} requests were refused with 429"
+        )
+        raise TrapFailed(text)
+
+
+def _check_approval(event: ObservedEvent, prepare_seconds: float) -> None:
+    names = " and ".join(event.resources)
+    if ME not in event.resources:
+        raise TrapFailed(f"approved an event of {names}, which is another machine")
+    if len(event.resources) > 1 and approval_seconds(event) < prepare_seconds:
+        raise TrapFailed(
+            f"approved the event of {names} {approval_seconds(event):.1f} s after reading it,"
+            " without waiting for the other machine"
+        )
+
+
+def approval_seconds(event: ObservedEvent) -> float:
+    """Return the seconds from the first read of an event to its approval."""
+    assert event.approved_at is not None
+    return max(0.0, event.approved_at - (event.read_at or event.at))

@@ -1,12 +1,13 @@
-"""Reports of results: table, JSON, JUnit and badge."""
+"""The result of a trap, and reports of results: table, JSON, JUnit and badge."""
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.certify.traps import Trap
 from fairwarning.testing.junit import JUnitCase, write_report
 
 _SHOWN_LINES = 5  # of the output in a failed trap, below the table
@@ -14,6 +15,19 @@ _SILENT = (
     "The handler never approves, so every event waits until NotBefore. "
     "If that is intended, use --no-approve."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TrapResult:
+    """The result of one program in one trap."""
+
+    trap: Trap
+    survived: bool
+    seen: str
+    seconds: float
+    ignored: frozenset[str] = frozenset()  # types of its own events that it did not handle
+    handled: frozenset[str] = frozenset()  # types of events that it did
+    output: str = ""  # the end of what the program printed
 
 
 def summary(results: Sequence[TrapResult]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairwarning.core.errors import FairwarningError
 from fairwarning.testing.certify import allowances
 from fairwarning.testing.certify.environment import CertifyEnvironment, TrapFailed
-from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.certify.report import TrapResult
 from fairwarning.testing.certify.trap_run import CertifyOptions, TrapRun
 from fairwarning.testing.certify.traps import Trap
 

@@ -20,6 +20,7 @@ from fairwarning.core.model import ImpactKind
 from fairwarning.machines.process.isolation import Isolation
 from fairwarning.service.faults import FaultRule
 from fairwarning.testing.certify import allowances, steps
+from fairwarning.testing.certify.allowances import approval_seconds, check_rules
 from fairwarning.testing.certify.environment import (
     SCOPE,
     SET,
@@ -27,7 +28,6 @@ from fairwarning.testing.certify.environment import (
     ObservedEvent,
     TrapFailed,
 )
-from fairwarning.testing.certify.results import approval_seconds, check_rules
 from fairwarning.testing.certify.steps import CHANGE_DOCUMENT, ME, AnnounceEvent, Step
 
 _DISABLE_ATTEMPTS = 100

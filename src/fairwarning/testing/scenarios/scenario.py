@@ -3,18 +3,21 @@
 The whole file is checked before a run; errors give their place in the file.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fairwarning.core.commands import CreateSet
 from fairwarning.core.configuration import (
     ConfigurationError,
     Table,
     at,
     describe,
+    nearest,
     one_of,
     parse_toml,
     table,
@@ -22,12 +25,14 @@ from fairwarning.core.configuration import (
 )
 from fairwarning.core.errors import NotFound, Refused, reason_of
 from fairwarning.core.record import changed, record
+from fairwarning.service.config import fleet_file
+from fairwarning.testing.cloud import toml
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
-from fairwarning.testing.scenarios.names import ScenarioNames
 
 _SUFFIX = ".toml"
+_CLOUD = ("cloud", "metadata", "arm", "console")  # keys of the fleet that configure the service
 _STEP = re.compile(r"^[ \t]*\[\[[ \t]*step[ \t]*\]\]", re.MULTILINE)
 
 
@@ -122,7 +127,7 @@ def read(text: str, source: str = "scenario") -> Scenario:
     """
     try:
         content = table(parse_toml(text), _FILE, "fleet", "step")
-        names = ScenarioNames(content["fleet"], content.get("silent", ()))
+        names = _Names(content["fleet"], content.get("silent", ()))
         return Scenario(
             name=content.get("name", Path(source).stem),
             source=source,
@@ -152,6 +157,77 @@ _FILE = {
 }
 
 
+# --- The fleet and its names ---------------------------------------------------------------------
+
+
+class _Names:
+    """The fleet as fleet file texts, its names, and the names that steps introduce."""
+
+    def __init__(self, fleet: Mapping[str, Any], silent: Iterable[str]) -> None:
+        """Read the fleet. The machines of the `silent` entries never poll."""
+        with at("fleet"):
+            text = _text(fleet)
+        try:
+            commands = fleet_file.read(text, "fleet").commands
+        except Refused as refused:
+            raise ConfigurationError(refused.message) from None
+        sets = [command.set for command in commands if isinstance(command, CreateSet)]
+        scopes = [command for command in commands if not isinstance(command, CreateSet)]
+        self._known: dict[str, list[str]] = {
+            "machine": [machine.name for scope in scopes for machine in scope.machines],
+            "set": sets,
+            "rollout": [],
+            "operation": [],
+        }
+        rest = {key: value for key, value in fleet.items() if key not in _CLOUD}
+        silent_names = frozenset(silent)
+        with at("silent"):
+            for name in silent_names:
+                _check("entry of the fleet", name, _entries(rest))
+        self.cloud = _text({key: fleet[key] for key in _CLOUD if key in fleet})
+        self.polling = _text(_filtered(rest, lambda name: name not in silent_names))
+        self.silent = _text(_filtered(rest, lambda name: name in silent_names))
+
+    def add(self, kind: str, name: str) -> None:
+        """Add the name that a step gives to an operation or a rollout."""
+        if name in self._known[kind]:
+            raise ConfigurationError(f"an earlier step already has a {kind} named {name!r}")
+        self._known[kind].append(name)
+
+    def check(self, keys: Mapping[str, Any]) -> None:
+        """Refuse unknown names."""
+        for key, kind in {"of": "machine", **{kind: kind for kind in self._known}}.items():
+            names = keys.get(key, ())
+            for name in [names] if isinstance(names, str) else names:
+                # A set may grow during the run, so its instances are checked then.
+                if kind != "machine" or name.rpartition("_")[0] not in self._known["set"]:
+                    with at(key):
+                        _check(kind, name, self._known[kind])
+
+
+def _check(kind: str, name: str, known: Iterable[str]) -> None:
+    if name in known:
+        return
+    meant = nearest(name, known)
+    hint = f"did you mean {meant!r}?" if meant else f"known names: {', '.join(known) or 'none'}"
+    raise ConfigurationError(f"there is no {kind} {name!r}; {hint}")
+
+
+def _text(fleet: Mapping[str, Any]) -> str:
+    return "\n".join(f"{json.dumps(key)} = {toml(value)}" for key, value in fleet.items())
+
+
+def _entries(fleet: Mapping[str, Any]) -> list[str]:
+    return [entry["name"] for value in fleet.values() if isinstance(value, list) for entry in value]
+
+
+def _filtered(fleet: Mapping[str, Any], keep: Callable[[str], bool]) -> dict[str, Any]:
+    return {
+        key: [entry for entry in value if keep(entry["name"])] if isinstance(value, list) else value
+        for key, value in fleet.items()
+    }
+
+
 # --- Steps --------------------------------------------------------------------------------------
 
 _COMMON = {"at": values.moment, "note": values.text}
@@ -159,7 +235,7 @@ _DO = {"do": one_of(ACTIONS), "refused": values.name}
 _AS = {"as": values.name}
 
 
-def _steps(text: str, raw: list[object], names: ScenarioNames) -> Iterator[ScenarioStep]:
+def _steps(text: str, raw: list[object], names: _Names) -> Iterator[ScenarioStep]:
     if not raw:
         raise ConfigurationError("step is missing")
     lines = [text.count("\n", 0, match.start()) + 1 for match in _STEP.finditer(text)]
@@ -199,7 +275,7 @@ def _keys(raw: object) -> Table:
     return keys
 
 
-def _step(step: ScenarioStep, keys: Table, names: ScenarioNames) -> ScenarioStep:
+def _step(step: ScenarioStep, keys: Table, names: _Names) -> ScenarioStep:
     note, expect, do = keys.pop("note", ""), keys.pop("expect", ()), keys.pop("do", "")
     label, refused = keys.pop("as", ""), keys.pop("refused", "")
     for expectation in expect:

@@ -1,1 +1,0 @@
-"""What happens in the fleet of `fairwarning up --demo` by itself."""
