@@ -8,7 +8,6 @@ import pytest
 from fairwarning.core.commands import Command
 from fairwarning.testing.certify import environment, trap_run
 from fairwarning.testing.certify.environment import CertifyEnvironment, Observations, TrapFailed
-from fairwarning.testing.certify.steps import DisableFeature
 from fairwarning.testing.certify.trap_run import CertifyOptions, TrapRun
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -74,4 +73,4 @@ def test_a_program_that_never_stops_polling(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(trap_run, "_DISABLE_ATTEMPTS", 3)
     run = TrapRun(AlwaysPolled(), CertifyOptions(("true",)))  # type: ignore[arg-type]
     with pytest.raises(TrapFailed, match="polled so often"):
-        asyncio.run(run.run([DisableFeature()]))
+        asyncio.run(run.run([TrapRun.disable_feature]))

@@ -5,8 +5,7 @@ prepares for a few seconds stays well within all of them, even on a busy host. S
 that polls once a minute, where that is enough.
 """
 
-from fairwarning.testing.certify.environment import Observations, ObservedEvent, TrapFailed
-from fairwarning.testing.certify.steps import ME
+from fairwarning.testing.certify.environment import ME, Observations, ObservedEvent, TrapFailed
 
 # From the start of a program to its first poll. Virtual machines and interpreters start slowly, and
 # many programs may start at once.

@@ -24,12 +24,14 @@ from fairwarning.server.options import ServerOptions
 from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.clock import RealClock
 from fairwarning.service.config import fleet_file
-from fairwarning.testing.certify.steps import ME
 
 log = logging.getLogger(__name__)
 
 SET = "web"
 SCOPE = "web/0"
+ME = "web_1"
+"""The machine that the program runs in; its host name is web000001."""
+OTHER = "web_0"
 _FLEET = """
 [metadata]
 requests_per_second = 5

@@ -1,8 +1,8 @@
-"""Runs one trap with one program, step by step, and describes what was observed."""
+"""The steps of traps: events and faults, and expectations; what was observed meanwhile."""
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fairwarning.core import limits
@@ -12,23 +12,26 @@ from fairwarning.core.commands import (
     Cancel,
     Command,
     Maintain,
+    Operate,
     OperateInstances,
     Poll,
+    Restart,
 )
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import ImpactKind
 from fairwarning.machines.process.isolation import Isolation
-from fairwarning.service.faults import FaultRule
-from fairwarning.testing.certify import allowances, steps
+from fairwarning.service.faults import FaultKind, FaultRule
+from fairwarning.testing.certify import allowances
 from fairwarning.testing.certify.allowances import approval_seconds, check_rules
 from fairwarning.testing.certify.environment import (
+    ME,
+    OTHER,
     SCOPE,
     SET,
     CertifyEnvironment,
     ObservedEvent,
     TrapFailed,
 )
-from fairwarning.testing.certify.steps import CHANGE_DOCUMENT, ME, AnnounceEvent, Step
 
 _DISABLE_ATTEMPTS = 100
 
@@ -65,13 +68,13 @@ class TrapRun:
         """The types of the program's own events that it was not shown or did not approve."""
         environment.rules.append(self._check_rules)
 
-    async def run(self, timeline: Sequence[Step]) -> str:
+    async def run(self, steps: Sequence["Step"]) -> str:
         """Run all steps after the first poll; describe what was observed. Raise `TrapFailed`."""
         seen = self._environment.seen
         if not await self._environment.until(lambda: seen.polls > 0, allowances.START_SECONDS):
             raise TrapFailed(_describe_silence(seen.refused, allowances.START_SECONDS))
-        for step in timeline:
-            await self._run_step(step)
+        for step in steps:
+            await step(self)
         self._check_rules()
         if self._approval_times:
             self._notes.append(f"approved {' and '.join(self._approval_times)} after reading it")
@@ -89,61 +92,66 @@ class TrapRun:
     def _check_rules(self) -> None:
         check_rules(self._environment.seen, self._options.prepare_seconds)
 
-    async def _run_step(self, step: Step) -> None:  # noqa: C901  (one line per step)
-        match step:
-            case AnnounceEvent():
-                await self._announce(step)
-            case steps.ExpectPolls(times):
-                await self._expect_polls(times, allowances.POLL_SECONDS)
-            case steps.ExpectRead(event):
-                await self._expect_read(self._events[event])
-            case steps.ExpectApproval(event):
-                await self._expect_approval(self._events[event])
-            case steps.ExpectNoApproval(event, seconds):
-                longest = self._options.prepare_seconds if seconds is None else seconds
-                await self._expect_no_approval(self._events[event], longest)
-            case steps.ExpectOneApproval(event):
-                await self._expect_one_approval(self._events[event])
-            case steps.AwaitEventEnd(event):
-                await self._await_end(self._events[event])
-            case steps.ExpectMachineGone(event):
-                await self._expect_machine_gone(self._events[event])
-            case steps.CancelAnnouncedEvent(event):
-                await self._cancel(self._events[event])
-            case steps.InjectFault(kind, delay):
-                await self._inject(FaultRule(kind=kind, delay_seconds=delay))
-            case steps.DisableFeature():
-                await self._disable_feature()
-            case steps.LosePower(event):
-                await self._lose_power(self._events.get(event))
-            case steps.PowerOn():
-                await self._power_on()
-
     # --- Actions ---
 
-    async def _announce(self, step: AnnounceEvent) -> None:
-        operation = self._environment.operation()
-        event = await self._environment.announce(_command(step, operation), operation)
-        self._events[step.event] = event
+    async def announce(
+        self,
+        event: str = "own",
+        machines: tuple[str, ...] = (ME,),
+        *,
+        action: type[Operate] = Restart,
+        maintain: ImpactKind | None = None,
+        seconds: int = limits.UNKNOWN_DURATION,
+    ) -> None:
+        """Schedule an event for machines, of an action or of maintenance that takes `seconds`.
 
-    async def _cancel(self, event: ObservedEvent) -> None:
+        Later steps refer to it as `event`.
+        """
+        operation = self._environment.operation()
+        command: Command
+        if maintain:
+            command = Maintain(
+                scope=SCOPE,
+                operation=operation,
+                machines=machines,
+                kind=maintain,
+                duration_seconds=seconds,
+                actor="platform",
+            )
+        elif action in OF_A_SET:
+            ids = tuple(int(name.rpartition("_")[2]) for name in machines)
+            command = OperateInstances(
+                set=SET, operation=operation, action=action, instances=ids, actor="user"
+            )
+        else:
+            command = action(scope=SCOPE, operation=operation, machines=machines, actor="platform")
+        self._events[event] = await self._environment.announce(command, operation)
+
+    async def cancel(self, event: str) -> None:
+        """Cancel the event."""
         try:
-            await self._environment.fleet.submit(Cancel(scope=SCOPE, event=event.id))
+            command = Cancel(scope=SCOPE, event=self._events[event].id)
+            await self._environment.fleet.submit(command)
         except Conflict:
             raise TrapFailed("approved an event that also affects other machines") from None
+
+    async def change_document(self) -> None:
+        """Change the document twice, back to its old events: its incarnation grows by two."""
+        await self.announce("change", (OTHER,), maintain=ImpactKind.FREEZE)
+        await self.cancel("change")
 
     async def _approve(self, event: ObservedEvent) -> None:
         if not event.approved_by and not event.over:
             await self._environment.fleet.submit(Approve(scope=SCOPE, events=(event.id,)))
 
-    async def _inject(self, fault: FaultRule) -> None:
-        """Inject a fault until enough requests have met it; see `allowances`."""
+    async def inject_fault(self, kind: FaultKind, delay_seconds: float = 0.0) -> None:
+        """Answer requests with a fault until enough have met it; see `allowances`."""
         seen, faults = self._environment.seen, self._environment.fleet.faults
-        faults.put(fault)
+        faults.put(FaultRule(kind=kind, delay_seconds=delay_seconds))
         started = time.monotonic()
         await self._environment.until(lambda: True, 0)
-        for step in CHANGE_DOCUMENT if seen.held else ():  # ends long polls, so that they repeat
-            await self._run_step(step)
+        if seen.held:
+            await self.change_document()  # ends long polls, so that they repeat
         if not await self._environment.until(lambda: seen.faults > 0, allowances.POLL_SECONDS):
             raise TrapFailed(_describe_silence(Counter(), allowances.POLL_SECONDS))
         met_at = time.monotonic()
@@ -159,7 +167,8 @@ class TrapRun:
         faults.clear()
         self._notes.append(f"met the fault {_times(seen.faults)} and kept polling")
 
-    async def _disable_feature(self) -> None:
+    async def disable_feature(self) -> None:
+        """Let a day pass without polls, which disables the feature; another machine enables it."""
         before = self._environment.seen.disabled
         for _ in range(_DISABLE_ATTEMPTS):  # a poll at that moment keeps it enabled
             await self._environment.fleet.advance(allowances.SILENCE_SECONDS)
@@ -169,33 +178,31 @@ class TrapRun:
             raise TrapFailed("polled so often that the feature could not be disabled")
         await self._environment.fleet.submit(Poll(scope=SCOPE, actor="machine"))
 
-    async def _lose_power(self, event: ObservedEvent | None) -> None:
-        if event is not None:
-            await self._expect_read(event)
-        if event is None or not event.started:
+    async def lose_power(self, event: str = "") -> None:
+        """Kill the program without a warning, unless the event has started."""
+        if event:
+            await self.expect_read(event)
+        if not event or not self._events[event].started:
             await self._environment.lose_power()
 
-    async def _power_on(self) -> None:
+    async def power_on(self) -> None:
+        """Start the program if it is not running, and expect a poll."""
         if not self._environment.is_on:
             self._environment.start()
-            await self._expect_polls(1, allowances.START_SECONDS)
+            await self.expect_polls(allowances.START_SECONDS)
 
     # --- Expectations ---
 
-    async def _expect_polls(self, times: int, seconds: float) -> None:
-        """Wait for polls. A long poll that waits counts as one."""
-        seen = self._environment.seen
-        for _ in range(times):
-            before = seen.polls
+    async def expect_polls(self, seconds: float = allowances.POLL_SECONDS) -> None:
+        """Wait for a poll. A long poll that waits counts as one."""
+        seen, refused = self._environment.seen, self._environment.seen.refused
+        before = seen.polls
+        if not await self._environment.until(lambda: seen.polls > before or seen.held > 0, seconds):
+            raise TrapFailed(_describe_silence(seen.refused - refused, seconds))
 
-            def polls(before: int = before) -> bool:
-                return seen.polls > before or seen.held > 0
-
-            refused = seen.refused
-            if not await self._environment.until(polls, seconds):
-                raise TrapFailed(_describe_silence(seen.refused - refused, seconds))
-
-    async def _expect_read(self, event: ObservedEvent) -> None:
+    async def expect_read(self, name: str) -> ObservedEvent:
+        """Expect that the program reads the event in time; return the event."""
+        event = self._events[name]
         left = await self._notice_left(event)
         longest = min(allowances.POLL_SECONDS, left)
         seen, refused = self._environment.seen, self._environment.seen.refused
@@ -205,7 +212,7 @@ class TrapRun:
 
         await self._environment.until(read_or_hidden, longest)
         if event.read_at is not None:
-            return
+            return event
         polls = seen.polls - event.polls
         if polls == 0:
             silence = _describe_silence(seen.refused - refused, longest)
@@ -224,8 +231,9 @@ class TrapRun:
             return allowances.POLL_SECONDS
         return event.not_before - self._environment.fleet.clock.now() - allowances.LEFT_SECONDS
 
-    async def _expect_approval(self, event: ObservedEvent) -> None:
-        await self._expect_read(event)
+    async def expect_approval(self, name: str = "own") -> None:
+        """Expect that the program approves the event in time."""
+        event = await self.expect_read(name)
         if not self._options.approves:
             await self._approve(event)
             return
@@ -244,10 +252,15 @@ class TrapRun:
             f"read its own {event.type} event ({times}) but did not approve it {limit}"
         )
 
-    async def _expect_no_approval(self, event: ObservedEvent, seconds: float) -> None:
-        await self._expect_read(event)
+    async def expect_no_approval(self, name: str, seconds: float | None = None) -> None:
+        """Expect that the program reads the event and does not approve it.
+
+        It has `seconds` for it, or as long as it may prepare.
+        """
+        event = await self.expect_read(name)
+        longest = self._options.prepare_seconds if seconds is None else seconds
         sudden, seen = event.started and not event.approved_by, self._environment.seen
-        await self._environment.until(lambda: sudden and seen.approvals > event.approvals, seconds)
+        await self._environment.until(lambda: sudden and seen.approvals > event.approvals, longest)
         if sudden and seen.approvals > event.approvals:
             raise TrapFailed(
                 f"approved the event of {' and '.join(event.resources)}, which had started"
@@ -257,8 +270,9 @@ class TrapRun:
             f"read the event of {' and '.join(event.resources)}{owner} and did not approve it"
         )
 
-    async def _expect_one_approval(self, event: ObservedEvent) -> None:
-        await self._expect_approval(event)
+    async def expect_one_approval(self) -> None:
+        """Expect that the program approves its unchanged event, and not again and again."""
+        await self.expect_approval()
         started, before = time.monotonic(), self._environment.seen.approvals
 
         def too_often() -> bool:
@@ -272,16 +286,20 @@ class TrapRun:
             raise TrapFailed(text)
         self._notes.append(text)
 
-    async def _await_end(self, event: ObservedEvent) -> None:
+    async def await_end(self, name: str = "own") -> None:
+        """Wait until the machine is back after the event and the program polls again."""
+        event = self._events[name]
         if not await self._environment.until(
             lambda: event.over or event.carried_out, allowances.OVER_SECONDS
         ):
             raise TrapFailed(
                 f"its machine was not back within {allowances.OVER_SECONDS:g} s of the event"
             )
-        await self._expect_polls(1, allowances.START_SECONDS)
+        await self.expect_polls(allowances.START_SECONDS)
 
-    async def _expect_machine_gone(self, event: ObservedEvent) -> None:
+    async def expect_machine_gone(self) -> None:
+        """Wait until the program's own event is over, with its machine."""
+        event = self._events["own"]
         await self._environment.until(lambda: event.over, allowances.OVER_SECONDS, ends=True)
         at = event.read_at or event.at
         self._notes.append(f"read the event {max(0.0, at - event.at):.1f} s after it was scheduled")
@@ -298,19 +316,5 @@ def _describe_silence(refused: Counter[str], seconds: float) -> str:
     return f"got no document for {seconds:.0f} s; was refused {_times(number)} ({reason})"
 
 
-def _command(step: AnnounceEvent, operation: str) -> Command:
-    if step.action in OF_A_SET:
-        ids = tuple(int(name.rpartition("_")[2]) for name in step.machines)
-        return OperateInstances(
-            set=SET, operation=operation, action=step.action, instances=ids, actor="user"
-        )
-    if step.action is Maintain:
-        return Maintain(
-            scope=SCOPE,
-            operation=operation,
-            machines=step.machines,
-            kind=step.kind or ImpactKind.FREEZE,
-            duration_seconds=limits.UNKNOWN_DURATION if step.seconds is None else step.seconds,
-            actor="platform",
-        )
-    return step.action(scope=SCOPE, operation=operation, machines=step.machines, actor="platform")
+Step = Callable[[TrapRun], Awaitable[object]]
+"""A step of a trap: a method of a run."""

@@ -1,31 +1,18 @@
 """The traps, as data. A trap starts after the first poll of the program, which runs in web_1."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec
 
-from fairwarning.core.commands import Delete, Evict, Fail, Maintain, Redeploy
+from fairwarning.core.commands import Delete, Evict, Fail, Redeploy
 from fairwarning.core.model import ImpactKind
 from fairwarning.service.faults import FaultKind
 from fairwarning.testing.certify.allowances import OTHERS_SECONDS
-from fairwarning.testing.certify.steps import (
-    CHANGE_DOCUMENT,
-    ME,
-    OTHER,
-    SIMILAR,
-    AnnounceEvent,
-    AwaitEventEnd,
-    CancelAnnouncedEvent,
-    DisableFeature,
-    ExpectApproval,
-    ExpectMachineGone,
-    ExpectNoApproval,
-    ExpectOneApproval,
-    ExpectPolls,
-    ExpectRead,
-    InjectFault,
-    LosePower,
-    PowerOn,
-    Step,
-)
+from fairwarning.testing.certify.environment import ME, OTHER
+from fairwarning.testing.certify.trap_run import Step
+from fairwarning.testing.certify.trap_run import TrapRun as Run
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +26,15 @@ class Trap:
     spot: bool = False  # whether the machines are Spot machines
 
 
-_OWN = (AnnounceEvent(), ExpectApproval())  # checks that the program still handles its events
+def _do(
+    step: Callable[Concatenate[Run, P], Awaitable[object]], *args: P.args, **options: P.kwargs
+) -> Step:
+    """Return a step with arguments; without them, a method of a run is a step itself."""
+    return lambda run: step(run, *args, **options)
+
+
+# Checks that the program still handles its events.
+_OWN = (Run.announce, Run.expect_approval)
 
 
 def _fault(
@@ -51,7 +46,7 @@ def _fault(
     delay_seconds: float = 0.0,
 ) -> Trap:
     happens = f"{happens} Later a user restarts web_1."
-    return Trap(name, happens, good, (InjectFault(kind, delay_seconds), *_OWN))
+    return Trap(name, happens, good, (_do(Run.inject_fault, kind, delay_seconds), *_OWN))
 
 
 TRAPS = (
@@ -60,9 +55,9 @@ TRAPS = (
         happens="The platform schedules a reboot of web_1, whose host name is web000001.",
         good="Reads its name from /metadata/instance/compute/name; the host name differs.",
         steps=(
-            AnnounceEvent(action=Maintain, kind=ImpactKind.REBOOT),
-            ExpectApproval(),
-            AwaitEventEnd(),
+            _do(Run.announce, maintain=ImpactKind.REBOOT),
+            Run.expect_approval,
+            Run.await_end,
         ),
     ),
     Trap(
@@ -70,8 +65,8 @@ TRAPS = (
         happens="A user restarts web_0, whose event is in the same document.",
         good="Approves only events that list its own machine in Resources.",
         steps=(
-            AnnounceEvent("other", machines=(OTHER,)),
-            ExpectNoApproval("other", OTHERS_SECONDS),
+            _do(Run.announce, "other", (OTHER,)),
+            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
         ),
     ),
     Trap(
@@ -79,8 +74,8 @@ TRAPS = (
         happens="A user restarts web_10, whose name begins with web_1.",
         good="Compares whole names: Resources is a list.",
         steps=(
-            AnnounceEvent("other", machines=(SIMILAR,)),
-            ExpectNoApproval("other", OTHERS_SECONDS),
+            _do(Run.announce, "other", ("web_10",)),
+            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
         ),
     ),
     Trap(
@@ -89,8 +84,8 @@ TRAPS = (
         good="Agrees with the other machine first, because an approval applies to all machines of "
         "the event.",
         steps=(
-            AnnounceEvent("both", machines=(OTHER, ME)),
-            ExpectNoApproval("both"),
+            _do(Run.announce, "both", (OTHER, ME)),
+            _do(Run.expect_no_approval, "both"),
         ),
     ),
     Trap(
@@ -99,15 +94,15 @@ TRAPS = (
         "redeployed and web_2 is rebooted.",
         good="Handles every event of every document, even while another event is in progress.",
         steps=(
-            AnnounceEvent("other", action=Maintain, machines=(OTHER,), kind=ImpactKind.REBOOT),
-            ExpectRead("other"),
-            AnnounceEvent("first"),
-            ExpectApproval("first"),
-            AwaitEventEnd("first"),
-            AnnounceEvent("second", action=Redeploy),
-            AnnounceEvent("last", action=Maintain, machines=("web_2",), kind=ImpactKind.REBOOT),
-            ExpectApproval("second"),
-            AwaitEventEnd("second"),
+            _do(Run.announce, "other", (OTHER,), maintain=ImpactKind.REBOOT),
+            _do(Run.expect_read, "other"),
+            _do(Run.announce, "first"),
+            _do(Run.expect_approval, "first"),
+            _do(Run.await_end, "first"),
+            _do(Run.announce, "second", action=Redeploy),
+            _do(Run.announce, "last", ("web_2",), maintain=ImpactKind.REBOOT),
+            _do(Run.expect_approval, "second"),
+            _do(Run.await_end, "second"),
         ),
     ),
     Trap(
@@ -117,10 +112,10 @@ TRAPS = (
         good="Treats an event that disappears without having been Started as cancelled, and "
         "resumes work.",
         steps=(
-            AnnounceEvent("off", action=Maintain, machines=(ME, "web_2"), kind=ImpactKind.REBOOT),
-            ExpectNoApproval("off", 1.0),
-            CancelAnnouncedEvent("off"),
-            ExpectPolls(),
+            _do(Run.announce, "off", (ME, "web_2"), maintain=ImpactKind.REBOOT),
+            _do(Run.expect_no_approval, "off", 1.0),
+            _do(Run.cancel, "off"),
+            Run.expect_polls,
             *_OWN,
         ),
     ),
@@ -131,11 +126,11 @@ TRAPS = (
         good="Accepts an empty NotBefore, and neither prepares for nor approves an event that has "
         "started.",
         steps=(
-            AnnounceEvent("other", action=Fail, machines=(OTHER,)),
-            ExpectNoApproval("other", OTHERS_SECONDS),
-            AnnounceEvent("sudden", action=Fail, machines=(ME, "web_2")),
-            AwaitEventEnd("sudden"),
-            ExpectNoApproval("sudden", OTHERS_SECONDS),
+            _do(Run.announce, "other", (OTHER,), action=Fail),
+            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
+            _do(Run.announce, "sudden", (ME, "web_2"), action=Fail),
+            _do(Run.await_end, "sudden"),
+            _do(Run.expect_no_approval, "sudden", OTHERS_SECONDS),
             *_OWN,
         ),
     ),
@@ -145,9 +140,9 @@ TRAPS = (
         good="Handles the Freeze event, and continues after the pause; it takes the pause for "
         "neither a reboot nor an outage of the endpoint.",
         steps=(
-            AnnounceEvent("pause", action=Maintain, kind=ImpactKind.FREEZE, seconds=3),
-            ExpectApproval("pause"),
-            AwaitEventEnd("pause"),
+            _do(Run.announce, "pause", maintain=ImpactKind.FREEZE, seconds=3),
+            _do(Run.expect_approval, "pause"),
+            _do(Run.await_end, "pause"),
             *_OWN,
         ),
     ),
@@ -155,13 +150,17 @@ TRAPS = (
         name="redeploy",
         happens="A user redeploys web_1.",
         good="Handles the Redeploy event; the temporary disk is lost.",
-        steps=(AnnounceEvent(action=Redeploy), ExpectApproval(), AwaitEventEnd()),
+        steps=(_do(Run.announce, action=Redeploy), Run.expect_approval, Run.await_end),
     ),
     Trap(
         name="terminate",
         happens="The set scales in by web_1, with 5 minutes of notice.",
         good="Handles the Terminate event; api-versions before 2019-01-01 do not show it.",
-        steps=(AnnounceEvent(action=Delete), ExpectApproval(), ExpectMachineGone()),
+        steps=(
+            _do(Run.announce, action=Delete),
+            Run.expect_approval,
+            Run.expect_machine_gone,
+        ),
     ),
     _fault(
         FaultKind.EMPTY,
@@ -203,9 +202,9 @@ TRAPS = (
         "user restarts web_1.",
         good="Handles the events of every document, whether or not DocumentIncarnation grows.",
         steps=(
-            *(3 * CHANGE_DOCUMENT),
-            ExpectPolls(),
-            DisableFeature(),
+            *(3 * (Run.change_document,)),
+            Run.expect_polls,
+            Run.disable_feature,
             *_OWN,
         ),
     ),
@@ -215,9 +214,9 @@ TRAPS = (
         "of web_0, so the document does not change.",
         good="Remembers which events it has approved.",
         steps=(
-            AnnounceEvent("earlier", action=Delete, machines=(OTHER,)),
-            AnnounceEvent(action=Delete),
-            ExpectOneApproval(),
+            _do(Run.announce, "earlier", (OTHER,), action=Delete),
+            _do(Run.announce, action=Delete),
+            Run.expect_one_approval,
         ),
     ),
     Trap(
@@ -226,16 +225,16 @@ TRAPS = (
         "scheduled while it is down.",
         good="Handles the events that already exist when it starts.",
         steps=(
-            AnnounceEvent("before"),
-            LosePower("before"),
-            PowerOn(),
-            ExpectApproval("before"),
-            AwaitEventEnd("before"),
-            LosePower(),
-            AnnounceEvent("meanwhile"),
-            PowerOn(),
-            ExpectApproval("meanwhile"),
-            AwaitEventEnd("meanwhile"),
+            _do(Run.announce, "before"),
+            _do(Run.lose_power, "before"),
+            Run.power_on,
+            _do(Run.expect_approval, "before"),
+            _do(Run.await_end, "before"),
+            Run.lose_power,
+            _do(Run.announce, "meanwhile"),
+            Run.power_on,
+            _do(Run.expect_approval, "meanwhile"),
+            _do(Run.await_end, "meanwhile"),
         ),
     ),
     Trap(
@@ -243,7 +242,11 @@ TRAPS = (
         happens="web_1, a Spot machine, is evicted with 30 s of notice.",
         good="Polls every second, so that it reads the Preempt event in time, and handles it; "
         "api-versions before 2017-11-01 do not show it.",
-        steps=(AnnounceEvent(action=Evict), ExpectApproval(), ExpectMachineGone()),
+        steps=(
+            _do(Run.announce, action=Evict),
+            Run.expect_approval,
+            Run.expect_machine_gone,
+        ),
         spot=True,
     ),
 )
