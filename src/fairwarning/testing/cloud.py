@@ -158,7 +158,7 @@ class Cloud:
         return self._create(fleet_file.read(text, "settings").commands, enabled=enabled)
 
     def _create(self, creates: Iterable[Create], *, enabled: bool = True) -> list[MachineHandle]:
-        locations = self._service.create(creates, enabled=enabled)
+        locations = self._service.run(self._service.create(creates, enabled=enabled))
         return [MachineHandle(self._service, location) for location in locations]
 
     # --- Environment ---

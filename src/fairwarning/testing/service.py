@@ -137,14 +137,8 @@ class ServiceThread:
         await self.fleet.settled()
         return operation
 
-    def create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
-        """Create scopes and sets; return their machines in order.
-
-        If `enabled`, each scope has polled once.
-        """
-        return self.run(self._create(commands, enabled=enabled))
-
-    async def _create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
+    async def create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
+        """Create scopes and sets, polled if `enabled`; return their machines in order."""
         locations: list[MachineLocation] = []
         for command in commands:
             await self.fleet.submit(command)

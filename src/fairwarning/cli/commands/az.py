@@ -16,18 +16,21 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypedDict
+from urllib.parse import urlsplit
 
 import click
 
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.arm_address import ArmAddress, arm_address, azure_cli_folder
-from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.connection.target import LocalService, ServiceTarget
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.command_classes import SectionedCommand
 from fairwarning.core.errors import NotFound, Unavailable, reason_of
-from fairwarning.server.ready import OPERATOR
+from fairwarning.server import contexts
+from fairwarning.server.ready import OPERATOR, read_ready
+from fairwarning.service import keyfiles
 from fairwarning.service.config.settings import TENANT
 
 CLOUD = "Fairwarning"
@@ -39,6 +42,7 @@ _RENEW_SECONDS = 30 * 24 * 3600
 _SECRET_SECONDS = 45 * 24 * 3600  # the lifetime of the client secret: well after its renewal
 _STEP_SECONDS = 120  # timeout of one set-up command; a slow disk takes long to load the CLI
 _OWNER_ONLY = 0o700
+_DIGEST_CHARACTERS = 16
 
 _STAMP = "fairwarning.json"
 _PROFILE = "azureProfile.json"
@@ -103,7 +107,7 @@ def command(args: tuple[str, ...], service: ServiceTarget) -> None:
 def _run(service: ServiceTarget, args: tuple[str, ...]) -> NoReturn:
     program = find()
     address = arm_address(service)
-    folder = azure_cli_folder(service, FOLDER)
+    folder = _cli_folder(service)
     az = AzureCli(program, folder, environment(os.environ, folder, address["ca"]))
     with _alone(folder):
         digest = digest_of(program, address)
@@ -166,6 +170,65 @@ class AzureCli:
 def _failed(words: tuple[str, ...], why: str) -> Unavailable:
     step = " ".join(words[:2]).partition(" -")[0]
     return Unavailable("AzNotSetUp", f"cannot set up the Azure CLI: `az {step}` failed:\n{why}")
+
+
+# --- Where the API of a service is, and the CA to trust ----------------------------------------
+
+
+class ArmAddress(TypedDict):
+    """What a client of the API needs; `ca` is the path of a file on this host."""
+
+    arm: str
+    subscription: str
+    ca: str
+
+
+def arm_address(service: ServiceTarget) -> ArmAddress:
+    """Return the address of the API; store the CA of a service on another host."""
+    address = service.address()
+    if isinstance(service, LocalService):
+        return read_ready(service.folder)
+    about = client.ask(service, "GET", "/api/service")
+    path = contexts.file_path().parent / "ca" / f"{_digest(about['ca'])}.pem"
+    if not path.exists():
+        keyfiles.write(path, about["ca"].encode())
+    arm = _reachable(about["arm"], address.url)
+    return {"arm": arm, "subscription": about["subscription"], "ca": str(path)}
+
+
+def _cli_folder(service: ServiceTarget) -> Path:
+    """Return the folder for the Azure CLI's configuration for this service."""
+    if isinstance(service, LocalService):
+        return service.folder.resolve() / FOLDER
+    return contexts.file_path().parent / FOLDER / _digest(service.address().url)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _reachable(arm: str, console: str) -> str:
+    """Return the URL as it can be reached from here, by the host of the console."""
+    bound, host = urlsplit(arm), urlsplit(console).hostname or ""
+    if _is(bound.hostname, "is_unspecified"):
+        shown = f"[{host}]" if ":" in host else host
+        return f"https://{shown}:{bound.port}"
+    if _is(bound.hostname, "is_loopback") and not _is(host, "is_loopback"):
+        text = (
+            f"the service at {console} listens for Azure's tools on {bound.hostname} only; start it"
+            f" with `--arm 0.0.0.0:{bound.port}` and the name {host} in [arm] hosts"
+        )
+        raise Unavailable("ArmOnLoopback", text)
+    return arm
+
+
+def _is(host: str | None, kind: str) -> bool:
+    if host == "localhost":
+        return kind == "is_loopback"
+    try:
+        return bool(getattr(ip_address(host or ""), kind))
+    except ValueError:
+        return False
 
 
 # --- Set-up, once per service -----------------------------------------------------------------

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
 import click
 
@@ -30,7 +29,7 @@ _EPILOG = show.examples(
     "event list", "event approve ID", "event explain ID", "event watch --machine web_0"
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
-_FINAL = frozenset({"Ended", "Cancelled", "Lapsed"})  # facts that end an event
+_FINAL = {"Ended", "Cancelled", "Lapsed"}  # facts that end an event
 _STYLES = {
     "Scheduled": "yellow",
     "Delivered": "cyan",
@@ -240,34 +239,30 @@ def watch(
             raise click.UsageError(f"{machine} is in the scope {place['scope']}, not in {scope}")
     elif scope:
         client.ask(service, "GET", client.api_path("scopes", scope))  # refuses an unknown one
-    active = {client.full_id(service, "event", id_) for id_ in ids}
-    line_filter = _LineFilter(events=frozenset(active), machine=machine, scope=scope)
-    active -= {id_ for id_ in active if _is_over(service, id_)}
+    events = {client.full_id(service, "event", id_) for id_ in ids}
+    active = {
+        id_
+        for id_ in events
+        if client.ask(service, "GET", client.api_path("events", id_))["status"] != "Over"
+    }
     click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
     try:
         for line in _lines(stream, active, endless=not ids):
-            if line_filter.matches(line):
+            if _is_shown(line, events, machine, scope):
                 _print_line(line, as_json=as_json)
     except KeyboardInterrupt:
         return
 
 
-class _LineFilter(NamedTuple):
-    """Selects journal lines; an empty filter selects all."""
-
-    events: frozenset[str]
-    machine: str | None
-    scope: str | None
-
-    def matches(self, line: Json) -> bool:
-        """Return whether the filter selects this line. Clock changes always match."""
-        if "clock" in line:
-            return True
-        return (
-            (not self.events or line["event"] in self.events)
-            and (not self.machine or self.machine in line["machines"])
-            and (not self.scope or line["about"] == f"Scope {self.scope}")
-        )
+def _is_shown(line: Json, ids: set[str], machine: str | None, scope: str | None) -> bool:
+    """Return whether a line is about these; without any, all are shown, as are clock changes."""
+    if "clock" in line:
+        return True
+    return (
+        (not ids or line["event"] in ids)
+        and (not machine or machine in line["machines"])
+        and (not scope or line["about"] == f"Scope {scope}")
+    )
 
 
 def _print_line(line: Json, *, as_json: bool) -> None:
@@ -295,10 +290,6 @@ def _line_columns(line: Json) -> tuple[str, str, str]:
     why = f": {line['detail']}" if line["detail"] not in {"", line["actor"]} else ""
     event = f"; event {line['event']}" if line["event"] else ""
     return line["at"].partition("T")[2], line["type"], f"{subject}{by}{why}{event}"
-
-
-def _is_over(service: ServiceTarget, event: str) -> bool:
-    return bool(client.ask(service, "GET", client.api_path("events", event))["status"] == "Over")
 
 
 def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from fairwarning.cli.commands.az import CLOUD
+from fairwarning.cli.commands.az import CLOUD, ArmAddress, arm_address
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.arm_address import ArmAddress, arm_address
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.blocks import StyledText

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -169,9 +169,11 @@ def command(
     addresses = {"metadata": metadata, "console": console, "arm": arm}
     with errors.errors_reported(service=False), _option_named(addresses):
         file = _fleet(fleet, demo=demo, sample=sample)
+        if tls:
+            file = changed(file, console=changed(file.console, tls=True))
         server_options = ServerOptions(
             data=run if database else Path(data),
-            fleet=_with_tls(file) if tls else file,
+            fleet=file,
             database=database,
             memory=memory,
             network_folder=network_folder,
@@ -249,16 +251,6 @@ def _fleet(path: Path | None, *, demo: bool, sample: bool) -> FleetFile:
         raise Refused("BadFleetFile", f"cannot read {path}: {reason_of(error)}") from error
 
 
-def _demo(server: ServerProcess) -> AbstractAsyncContextManager[None]:
-    from fairwarning.testing.demo import running  # noqa: PLC0415  (only the demo needs it)
-
-    return running(server)
-
-
-def _with_tls(file: FleetFile) -> FleetFile:
-    return changed(file, console=changed(file.console, tls=True))
-
-
 def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
     try:
         import uvloop  # noqa: PLC0415  (not available on every system)
@@ -289,7 +281,9 @@ async def _serve(
             ready = None
             if worker is None or worker.first:
                 if demo:
-                    await stack.enter_async_context(_demo(server))
+                    from fairwarning.testing.demo import running  # noqa: PLC0415  (rarely needed)
+
+                    await stack.enter_async_context(running(server))
                 ready = await server.announce()
             supervisor.report_ready()
             if ready and (worker is None or worker.prints):
