@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.testing.cloud import toml
-from fairwarning.testing.scenarios import find, read, shipped
+from fairwarning.testing.scenarios import find, read
 from tests.scenarios.scenario_builder import FLEET
 
 pytestmark = pytest.mark.spec("O6")
@@ -88,23 +88,14 @@ def test_an_invalid_file(text: str, message: str) -> None:
         ("do = 'poll'\nmachine = 'db_0'\nas = 'p'", "there is no key 'as'; known here: "),
         # Actions
         ("do = 'delete'\nmachine = 'db_0'\nset = 'web'", "must have exactly one of machine, set"),
-        (
-            "do = 'delete'\nmachine = 'db_0'\ninstances = [1]",
-            "set is missing; instances needs it",
-        ),
+        ("do = 'delete'\nmachine = 'db_0'\ninstances = [1]", "set is missing; instances needs"),
         ("do = 'delete'\nset = 'web'\ninstances = []", "instances: must be a non-empty array"),
         ("do = 'delete'\nset = 'web'\ninstances = ['a']", "instances: must be "),
         ("do = 'scale'\nset = 'web'", "capacity is missing"),
         ("do = 'scale'\nset = 'web'\ncapacity = -1", "capacity: must be "),
-        (
-            "do = 'update'\nset = 'web'\nterminate_notice = 'PT1M'",
-            "terminate_notice: must be a dur",
-        ),
+        ("do = 'update'\nset = 'web'\nterminate_notice = 'PT1M'", "terminate_notice: must be"),
         ("do = 'protect'\nset = 'web'", "instances is missing"),
-        (
-            "do = 'maintain'\nmachine = 'db_0'\nkind = 'evict'",
-            "kind: must be one of freeze, reboot",
-        ),
+        ("do = 'maintain'\nmachine = 'db_0'\nkind = 'evict'", "kind: must be one of freeze"),
         ("do = 'freeze'\nmachine = 'db_0'\nlasts = '2d'", "lasts: must be at most '1d', not '2d'"),
         ("do = 'degrade'\nmachine = 'db_0'\nahead = '8d'", "ahead: must be at most '7d', not '8d'"),
         ("do = 'fault'\nmachine = 'db_0'", "kind is missing"),
@@ -118,23 +109,14 @@ def test_an_invalid_file(text: str, message: str) -> None:
         ("expect = []", "expect: must not be empty"),
         ("expect = {}", "expect: must have exactly one of machine, set, rollout, operation"),
         ("expect = { machine = 'db_0', set = 'web' }", "expect: must have exactly one of"),
-        (
-            "expect = { machine = 'db_0' }",
-            "expect: must expect at least one of type, status, source",
-        ),
-        (
-            "expect = { machine = 'db_0', version = '2020-07-01' }",
-            "expect: must expect at least one of",
-        ),
+        ("expect = { machine = 'db_0' }", "expect: must expect at least one of type, status"),
+        ("expect = { machine = 'db_0', version = '2020-07-01' }", "expect: must expect at least"),
         ("expect = { machine = 'db_0', tpe = 'Reboot' }", "expect: there is no key 'tpe'; did you"),
         ("expect = { set = 'web', events = 0 }", "expect: there is no key 'events'; known here: "),
         ("expect = { machine = 'db_0', type = 'Boot' }", "expect, type: must be one of Freeze, Re"),
         ("expect = { machine = 'db_0', status = 'Done' }", "expect, status: must be one of Sche"),
         ("expect = { machine = 'db_0', events = true }", "expect, events: must be "),
-        (
-            "expect = { machine = 'db_0', gone = 'yes' }",
-            "expect, gone: must be true or false, not 'yes'",
-        ),
+        ("expect = { machine = 'db_0', gone = 'yes' }", "expect, gone: must be true or false"),
         ("expect = { machine = 'db_0', sees = 'Reboot' }", "expect, sees: must be an array, not"),
         ("expect = { machine = 'db_0', sees = ['Boot'] }", "expect, sees: must be one of Freeze"),
         ("expect = { machine = 'db_0', not_before = 'x' }", "expect, not_before: must be a time"),
@@ -227,10 +209,3 @@ def test_any_steps_are_read_or_refused(steps: list[Any]) -> None:
         return
     assert error.code == "BadScenario"
     assert error.message.startswith("my.toml: ")
-
-
-def test_steps_of_shipped_scenarios_have_lines() -> None:
-    """Every step knows its line in the file."""
-    for scenario in shipped():
-        lines = scenario.text.splitlines()
-        assert all(lines[step.line - 1] == "[[step]]" for step in scenario.steps)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairwarning.testing.scenarios import run_scenario
-from tests.scenarios.scenario_builder import FLEET, assert_passes, difference, run_steps, scenario
+from tests.scenarios.scenario_builder import FLEET, assert_passes, difference, scenario
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -204,12 +203,3 @@ def test_the_cloud_of_a_scenario() -> None:
     fleet = FLEET + "[fleet.metadata]\npreview = true\n[fleet.rules]\nrecommend_seconds = 60\n"
     assert_passes(*steps, expect('machine = "spot", not_before = "1m"'), fleet=fleet)
     assert difference(*steps).found == "its poll was answered: 404"
-
-
-def test_runs_are_independent() -> None:
-    """A scenario can run again, and no state is left from the first run."""
-    steps = [do("delete", 'machine = "spot"'), expect('machine = "spot", gone = true', at="1m")]
-    deletion = scenario(*steps)
-    assert run_scenario(deletion).passed
-    assert run_scenario(deletion).passed
-    assert run_steps(*steps).seconds == 60
