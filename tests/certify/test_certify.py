@@ -122,16 +122,10 @@ def test_a_program_that_exits_immediately() -> None:
     assert failed(done) == {"gone": seen}
 
 
-def test_a_program_that_does_not_exist() -> None:
-    """No trap runs."""
-    done = certify("--", "./no-such-handler")
-    assert done.returncode == 2
-    assert "cannot run './no-such-handler': program not found" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--", "./no-such-handler"), "cannot run './no-such-handler': program not found"),
         (("--trap", "unknown", "--", "true"), "'unknown' is not one of"),
         (("--json", "--badge", "--", "true"), "--json and --badge cannot be used together"),
         (("--jobs", "0", "--", "true"), "is not in the range"),

@@ -1,15 +1,18 @@
-"""`fairwarning certify` gives every handler in `handlers` its verdict."""
+"""`fairwarning certify` gives every handler its verdict; those of the documentation survive."""
 
 import json
 import re
 import sys
 import tomllib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
-from tests.certify.test_certify import AGENT, HANDLERS, certify, failed, results
+from tests.certify.test_certify import AGENT, HANDLERS, ROOT, certify, failed, results
+from tests.fixtures.http import free_port
 from tests.fixtures.requirements import needs_namespaces, needs_node
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O11", "G1", "G3", "G5", "G6")]
@@ -57,3 +60,51 @@ def test_a_broken_handler_gets_its_verdict(handler: Handler) -> None:
     assert {name: why for name, why in seen.items() if not re.search(expected[name], why)} == {}
     if "ignored" in handler:
         assert json.loads(done.stdout)["ignored"] == handler["ignored"]
+
+
+# --- The handlers of the documentation ------------------------------------------------------------
+
+Command = Callable[[Path], list[str]]
+
+
+def on_page(name: str) -> Command:
+    """Return a function that saves the handler of a page and returns the command to run it."""
+
+    def command(folder: Path) -> list[str]:
+        text = (ROOT / "docs" / name).read_text("utf-8")
+        (handler,) = re.findall(
+            r"^<!-- file: handler.py -->\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+        )
+        path = folder / "handler.py"
+        path.write_text(handler, "utf-8")
+        return [sys.executable, str(path)]
+
+    return command
+
+
+def example(name: str) -> Command:
+    """Return a function that returns the command of an example, with a free port."""
+    return lambda _: [sys.executable, str(ROOT / "examples" / name), str(free_port())]
+
+
+# Without the load balancer: it approves when it is out of rotation, and nothing probes it here.
+DOCUMENTED = {
+    "first-event.md": on_page("first-event.md"),
+    "laptop.md": on_page("laptop.md"),
+    "python-sdk.md": on_page("python-sdk.md"),
+    "web-server": example("web-server/server.py"),
+}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_documented_handler_survives_all(name: str, tmp_path: Path) -> None:
+    """Nobody copies a flaw from us."""
+    assert failed(certify("--json", "--", *DOCUMENTED[name](tmp_path))) == {}
+
+
+def test_no_handler_is_missing() -> None:
+    """Every page with a handler is in the list."""
+    pages = (ROOT / "docs").rglob("*.md")
+    named = [page.name for page in pages if "<!-- file: handler.py -->" in page.read_text("utf-8")]
+    assert sorted(named) == sorted(name for name in DOCUMENTED if name.endswith(".md"))
