@@ -135,7 +135,7 @@ class MachineHandle:
         self._ask("POST", NEWEST, json.dumps(body).encode())
         self._service.run(self._service.fleet.settled())
 
-    def _ask(self, method: str, version: str, body: bytes | None = None) -> bytes:
+    def _ask(self, method: str, version: str, body: bytes = b"") -> bytes:
         path = f"/metadata/scheduledevents?api-version={version}"
         status, answer = ask(self.url, method, path, body)
         if status == HTTPStatus.OK:

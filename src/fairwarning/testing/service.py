@@ -4,10 +4,8 @@ Tests use it through `handles`; this module runs it and sends requests to it.
 """
 
 import asyncio
-import http.client
 import secrets
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Coroutine, Iterable
@@ -17,13 +15,15 @@ from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from fairwarning.core.commands import Command, CreateScope, Poll
 from fairwarning.core.document import document
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.core.model import Operation, Rollout, RolloutStatus, ScaleSet, Scope
 from fairwarning.guest import events as guest
+from fairwarning.guest.endpoint import endpoint
+from fairwarning.guest.session import HttpRequest
+from fairwarning.guest.transport import HttpTransport
 from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.metadata.callers import by_local_address, for_machine, loopback_address
 from fairwarning.metadata.listeners import open_tcp, open_unix
@@ -248,32 +248,18 @@ def _closed() -> Refused:
     return Refused("CloudOver", "this cloud is closed; it closes at the end of its test")
 
 
-def ask(url: str, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """Send a request as a machine; return status and body."""
+    request = HttpRequest(method, path, {"Metadata": "true"}, body, LONGEST_SECONDS)
     try:
-        with closing(_connection(url)) as connection:
-            connection.request(method, path, body, {"Metadata": "true"})
-            response = connection.getresponse()
-            return response.status, response.read()
+        with closing(HttpTransport(endpoint(url))) as transport:
+            response = transport.send(request)
     except TimeoutError:
         text = (
             f"no answer within {LONGEST_SECONDS:g} seconds; the request may be waiting for the"
             " virtual clock"
         )
         raise Unavailable("NoAnswer", text) from None
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise Unavailable("NoAnswer", f"no answer: {error!r}") from error
-
-
-def _connection(url: str) -> http.client.HTTPConnection:
-    if not url.startswith("unix:"):
-        return http.client.HTTPConnection(urlsplit(url).netloc, timeout=LONGEST_SECONDS)
-    connection = http.client.HTTPConnection("localhost", timeout=LONGEST_SECONDS)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.settimeout(LONGEST_SECONDS)
-    try:
-        connection.sock.connect(url.removeprefix("unix:"))
-    except BaseException:
-        connection.sock.close()
-        raise
-    return connection
+    return response.status, response.body
