@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from fairwarning.cli.parameter_types import DURATION, NOTICE, WHOLE_SECONDS
+from fairwarning.cli.parameters.parameter_types import DURATION, NOTICE, WHOLE_SECONDS
 from fairwarning.core.times import spoken
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import agent
-from fairwarning.cli.commands import program
-from fairwarning.cli.output import listing
-from fairwarning.cli.output.listing import Listing
+from fairwarning.cli.commands import listing, program
+from fairwarning.cli.commands.listing import Listing
 from fairwarning.cli.parameters import options
 from tests.docs.chapters.cli import tree
 from tests.release.promises.outline import REQUIRED, Outline, outline_of
@@ -22,7 +21,7 @@ _COLUMNS = re.compile(r"Columns to show, separated by commas: (.*)\.")
 def commands() -> Outline:
     """Return the outline of all commands; options that many commands share are listed once."""
     shared = {
-        "[options of lists]": _added_by(listing.options(Listing("", "", ()))),
+        "[options of lists]": _added_by(listing.list_options(Listing("", "", ()))),
         "[options that name a service]": _added_by(options.service),
     }
     outline: Outline = {"fairwarning": _parameters(program.params), **shared}

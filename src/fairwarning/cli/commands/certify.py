@@ -11,10 +11,10 @@ import click
 from rich.console import Console
 
 from fairwarning.cli.output import errors
-from fairwarning.cli.parameter_types import Integer, Number
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.junit import JUNIT
+from fairwarning.cli.parameters.parameter_types import Integer, Number
 from fairwarning.machines.process.isolation import Isolation, choose
 from fairwarning.testing.certify import allowances, report
 from fairwarning.testing.certify.report import TrapResult

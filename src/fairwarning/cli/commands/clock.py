@@ -11,9 +11,9 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.blocks import ProgressBar
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import DURATION, Number
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import DURATION, Number
 from fairwarning.core.times import parse_date, spoken
 
 _SHOW_SECONDS = 0.5  # between two looks at the clock while it is advanced

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, ListOptions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import (
     RemoteService,
@@ -17,12 +19,11 @@ from fairwarning.cli.connection.target import (
     given_token,
     read_certificates,
 )
-from fairwarning.cli.output import errors, listing, show
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output import errors, show
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import Parsed
 from fairwarning.cli.parameters import completion
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import Parsed
 from fairwarning.core.errors import FairwarningError
 from fairwarning.server import contexts, hints, variables
 from fairwarning.server.contexts import NamedService
@@ -168,7 +169,7 @@ _CONTEXTS = Listing(
 
 
 @command.command("list", epilog=show.examples("context list", "context list --json"))
-@listing.options(_CONTEXTS)
+@listing.list_options(_CONTEXTS)
 def list_(wanted: ListOptions) -> None:
     """List the contexts, without their tokens."""
     with errors.errors_reported():

@@ -8,17 +8,17 @@ from operator import itemgetter
 
 import click
 
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, ListOptions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import (
     confirm,
     follow,
-    listing,
     show,
 )
 from fairwarning.cli.output.blocks import FieldList, OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
@@ -99,7 +99,7 @@ _EVENTS = Listing(
 @filters.flag("--unapproved", "Only scheduled ones that nobody has approved.")
 @filters.TEXT
 @click.option("--over", is_flag=True, help="List events that are over, newest first.")
-@listing.options(_EVENTS)
+@listing.list_options(_EVENTS)
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: str | None) -> None:
     """List active events, those that start first before others."""

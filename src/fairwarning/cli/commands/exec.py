@@ -7,11 +7,11 @@ import click
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import errors
-from fairwarning.cli.parameter_types import Number, Parsed
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters.addresses import is_port
 from fairwarning.cli.parameters.command_classes import SectionedCommand
+from fairwarning.cli.parameters.parameter_types import Number, Parsed
 from fairwarning.core.errors import FairwarningError, NotFound, Unavailable, reason_of
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.isolation import choose

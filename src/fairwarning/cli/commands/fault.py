@@ -2,15 +2,14 @@
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import show
-from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import DURATION, Integer
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import DURATION, Integer
 from fairwarning.core.times import spoken
 from fairwarning.service.faults import FaultKind
 

@@ -8,9 +8,9 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.parameter_types import DURATION
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.command_classes import SectionedCommand
+from fairwarning.cli.parameters.parameter_types import DURATION
 from fairwarning.core.errors import Unavailable
 
 _WAIT_SECONDS = 60.0

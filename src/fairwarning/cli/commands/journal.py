@@ -4,10 +4,11 @@ from operator import itemgetter
 
 import click
 
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, ListOptions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import listing, show
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output import show
 from fairwarning.cli.output.show import moment
 from fairwarning.cli.parameters import completion, filters, options
 from fairwarning.cli.parameters.command_classes import SectionedCommand
@@ -53,7 +54,7 @@ _JOURNAL = Listing(
 @click.option("--since", metavar="TIME", help="Only at this time or later, in ISO 8601.")
 @click.option("--until", metavar="TIME", help="Only at this time or earlier, in ISO 8601.")
 @filters.TEXT
-@listing.options(_JOURNAL)
+@listing.list_options(_JOURNAL)
 @options.service
 def command(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
     """List what happened: who did what, when and why. The newest line is the last.

@@ -5,17 +5,17 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import listing, show
+from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
-from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import Integer
 from fairwarning.cli.parameters import completion, filters, machine_settings, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import Integer
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Power
 

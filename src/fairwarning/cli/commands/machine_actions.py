@@ -11,8 +11,8 @@ from fairwarning.cli.output import confirm, follow, show
 from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import WHOLE_SECONDS, Number
 from fairwarning.cli.parameters import completion, options
+from fairwarning.cli.parameters.parameter_types import WHOLE_SECONDS, Number
 from fairwarning.core import limits
 
 

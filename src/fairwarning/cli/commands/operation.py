@@ -4,11 +4,11 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import follow, listing, show
-from fairwarning.cli.output.listing import Column, Listing
+from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import filters, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup

@@ -5,19 +5,19 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import confirm, errors, follow, listing, show
+from fairwarning.cli.output import confirm, errors, follow, show
 from fairwarning.cli.output.blocks import Block, FieldList, ProgressBar, StyledText
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.follow import ServiceTime
-from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json, moment
-from fairwarning.cli.parameter_types import WHOLE_SECONDS, Integer
 from fairwarning.cli.parameters import completion, filters, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.filters import Decorator
+from fairwarning.cli.parameters.parameter_types import WHOLE_SECONDS, Integer
 from fairwarning.core import limits
 from fairwarning.core.model import RolloutStatus
 

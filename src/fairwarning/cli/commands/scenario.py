@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from fairwarning.cli.output import errors, follow, listing, show
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, ListOptions
+from fairwarning.cli.output import errors, follow, show
 from fairwarning.cli.output.blocks import ProgressBar, StyledText
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.junit import JUNIT
@@ -60,7 +61,7 @@ _SCENARIOS = Listing(
 
 
 @command.command("list", epilog=show.examples("scenario list", "scenario list --json"))
-@listing.options(_SCENARIOS)
+@listing.list_options(_SCENARIOS)
 def list_(wanted: ListOptions) -> None:
     """List the scenarios that ship with Fairwarning."""
     from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)

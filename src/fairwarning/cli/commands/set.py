@@ -5,17 +5,17 @@ from operator import itemgetter
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands import listing
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import confirm, follow, listing, show
+from fairwarning.cli.output import confirm, follow, show
 from fairwarning.cli.output.blocks import Block, FieldList
 from fairwarning.cli.output.confirm import Confirmation, Plan
-from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import NOTICE, Integer
 from fairwarning.cli.parameters import completion, machine_settings, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import NOTICE, Integer
 from fairwarning.core.times import spoken
 
 _EPILOG = show.examples(

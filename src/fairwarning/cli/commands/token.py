@@ -7,16 +7,17 @@ from typing import Any
 
 import click
 
+from fairwarning.cli.commands import listing
 from fairwarning.cli.commands.az import CLOUD, ArmAddress, arm_address
+from fairwarning.cli.commands.listing import Column, Listing, ListOptions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import listing, show
+from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import StyledText
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import Integer
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
+from fairwarning.cli.parameters.parameter_types import Integer
 from fairwarning.service.config.settings import TENANT
 
 _HOUR_SECONDS = 3600
@@ -135,7 +136,7 @@ _TOKENS = Listing(
 
 
 @command.command("list", epilog=show.examples("token list", "token list --sort expires --json"))
-@listing.options(_TOKENS)
+@listing.list_options(_TOKENS)
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List tokens that have not expired, with browser sessions and logins."""

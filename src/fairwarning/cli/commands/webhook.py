@@ -5,12 +5,11 @@ from typing import TextIO
 
 import click
 
-from fairwarning.cli.commands.list_command import add_list
+from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import errors, show
 from fairwarning.cli.output.blocks import StyledText
-from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup

@@ -1,6 +1,6 @@
 """Parameter types for addresses and ports."""
 
-from fairwarning.cli.parameter_types import Parsed
+from fairwarning.cli.parameters.parameter_types import Parsed
 from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
 
 

@@ -19,7 +19,8 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText, text_of
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameter_types import Integer
+from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.parameter_types import Integer
 
 ROWS = 200  # that a terminal gets; a fleet may have a million machines
 _FORMS = "table", "wide", "json", "jsonl", "csv", "name"
@@ -59,7 +60,7 @@ class ListOptions(NamedTuple):
     watch: bool = False
 
 
-def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def list_options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options of a list; the command gets them as `wanted`."""
     names = ", ".join(column.name for column in listing.columns)
     added = (
@@ -129,6 +130,29 @@ def _check_sort(listing: Listing, sort: str) -> None:
     known = [column.name for column in listing.columns]
     if sort and sort.removeprefix("-") not in known:
         raise click.UsageError(f"--sort: there is no column {sort!r}; use {', '.join(known)}")
+
+
+def add_list(
+    group: click.Group,
+    listing: Listing,
+    about: str,
+    *examples: str,
+    filters: Sequence[Callable[..., Callable[..., None]]] = (),
+) -> None:
+    """Add the command that lists a collection of the API; the service applies the filters."""
+
+    def list_items(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
+        if listing.live:
+            show_list(service, listing, wanted, **query)
+            return
+        path = client.api_path(listing.collection.replace("_", "-"))
+        items = client.ask(service, "GET", path)[listing.collection]
+        show_items(listing, wanted, items)
+
+    command: Callable[..., None] = list_items
+    for decorate in (options.service, list_options(listing), *reversed(filters)):
+        command = decorate(command)
+    group.command("list", help=about, epilog=show.examples(*examples))(command)
 
 
 # --- Reading and printing ------------------------------------------------------------------------
