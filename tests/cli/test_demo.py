@@ -91,27 +91,21 @@ def test_the_handler_of_the_spot_machine_approves_an_eviction(service: ServicePr
     wait_until_started(service, "batch_0")
 
 
-def test_a_second_start_continues(tmp_path: Path) -> None:
-    """It keeps the pending event and the rollout, starts no other one, and logs nothing."""
-    seen = []
-    for _ in range(2):
-        with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
+def test_later_starts_continue(tmp_path: Path) -> None:
+    """They keep the pending event and the rollout, and log nothing; an ended one stays ended."""
+    words, seen = ("--demo", "--clock", "virtual"), []
+    for number in range(2):
+        with ServiceProcess(tmp_path / "data", *words) as service:
             ids = [event["id"] for event in service.json("event", "list")]
             rollouts = [rollout["id"] for rollout in service.json("rollout", "list")]
             seen.append((ids, rollouts))
+            if number:
+                service.json("rollout", "abort", *rollouts, "--yes")
+                assert list(events(service)) == ["mail"]
             assert service.stop() == (0, "")
     assert len(seen[0][0]) == 2
     assert seen[0] == seen[1]
-
-
-def test_a_start_after_the_rollout(tmp_path: Path) -> None:
-    """The rollout is not repeated; a small event takes its place."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
-        (rollout,) = service.json("rollout", "list")
-        service.json("rollout", "abort", rollout["id"], "--yes")
-        assert list(events(service)) == ["mail"]
-        assert service.stop() == (0, "")
-    with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", *words) as service:
         assert events(service) == {"mail": "Scheduled", "api_0": "Scheduled"}
         (rollout,) = service.json("rollout", "list")
         assert rollout["status"] == "Aborted"

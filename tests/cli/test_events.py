@@ -22,15 +22,10 @@ def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
     return [event["id"] for answer in answers for event in answer["events"]]
 
 
-def test_events_are_listed_and_shown(service: ServiceProcess) -> None:
-    """The list can be filtered by scope; it shows full ids within 80 columns."""
-    assert service.run("event", "list").stderr == "No events found.\n"
-    web, db = schedule_restarts(service, "web_0", "db_0")
-    assert {event["id"] for event in service.json("event", "list")} == {web, db}
-    assert [e["id"] for e in service.json("event", "list", "--scope", "web/0")] == [web]
-    table = service.run("event", "list").stdout
-    assert web in table
-    assert db in table
+def test_an_event_is_listed_and_shown(service: ServiceProcess) -> None:
+    """Its id can be abbreviated; the list has it in full."""
+    (db,) = schedule_restarts(service, "db_0")
+    assert db in service.run("event", "list").stdout
     shown = service.run("event", "show", db[:6].lower()).stdout
     assert "(in 15 min)" in shown
     assert service.json("event", "show", db)["status"] == "Scheduled"
@@ -123,14 +118,15 @@ def test_watch(service: ServiceProcess) -> None:
 
 @pytest.mark.spec("O8", "O14")
 def test_a_lost_connection_is_reported(tmp_path: Path) -> None:
-    """`event watch` and `--wait` say when the last data came, and when they are connected again."""
+    """`event watch` and `--wait` say so, and when they are connected again; no line comes twice."""
     data = tmp_path / "data"
     with ServiceProcess(data, "--sample", "--clock", "virtual") as service:
         service.poll("web_0")
-        watching = service.start_command("event", "watch")
-        waiting = service.start_command("machine", "restart", "web_0", "--wait")
+        watching = service.start_command("event", "watch", "--json")
         watching.wait_until_following()
+        waiting = service.start_command("machine", "restart", "web_0", "--wait")
         waiting.read_progress("0 of 1 done")
+        lines = watching.read_until('"Scheduled"')
         service.kill()
         for command in (watching, waiting):
             command.read_progress("Connection lost. The last data is from")
@@ -139,5 +135,7 @@ def test_a_lost_connection_is_reported(tmp_path: Path) -> None:
             assert command.read_error() == "Connected to the service again."
         service.advance(3600)
         assert waiting.wait()[0] == 0
-        watching.read_until("Ended")
+        lines += watching.read_until('"Ended"')
+        numbers = [line["number"] for line in map(json.loads, lines) if "number" in line]
+        assert numbers == sorted(set(numbers))
         assert watching.interrupt()[0] == 0

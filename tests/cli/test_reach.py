@@ -75,35 +75,10 @@ def test_every_url_answers(tmp_path: Path, limit_network: Callable[[], None]) ->
 
 
 @pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
-def test_a_url_is_the_same_after_a_restart(
-    tmp_path: Path, limit_network: Callable[[], None]
-) -> None:
-    """The port belongs to the machine."""
-
-    def durable(*words: str) -> ServiceProcess:
-        return ServiceProcess(tmp_path / "d", *words, metadata="", console="", arm="")
-
-    limit_network()
-    with durable("--demo") as service:
-        before = service.ready["machines"]
-        assert service.stop()[0] == 0
-    with durable() as service:
-        assert service.ready["machines"] == before
-        assert_all_answer(before)
-
-
-@pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
 def test_localhost(tmp_path: Path, limit_network: Callable[[], None]) -> None:
     """It is the loopback address of the system, for every port."""
     limit_network()
     with started(tmp_path / "d", "--demo", host="localhost") as service:
-        assert_all_answer(listed(service))
-
-
-def test_ports_where_each_machine_could_have_an_address(tmp_path: Path) -> None:
-    """`--machine-ports` decides."""
-    with started(tmp_path / "d", "--demo", "--machine-ports", "9300-9400") as service:
-        assert service.ready["machines"]["web_1"] == "http://127.0.0.1:9301"
         assert_all_answer(listed(service))
 
 

