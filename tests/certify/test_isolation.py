@@ -6,10 +6,8 @@ import sys
 import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
-from tests.certify.test_certify import AGENT, LONGEST_SECONDS, PLAIN, certify, failed, results
-from tests.fixtures.programs import run_program
-from tests.fixtures.requirements import needs_namespaces, needs_unshare
-from tests.machines.test_without_namespaces import REFUSING
+from tests.certify.test_certify import AGENT, PLAIN, certify, failed, results
+from tests.fixtures.requirements import needs_namespaces
 
 pytestmark = pytest.mark.spec("O11", "O12")
 
@@ -83,14 +81,3 @@ def test_a_handler_whose_endpoint_can_be_configured(isolation: str, url: str) ->
     done = certify(*options, "--no-approve", "--trap", "gone", "--", *handler)
     assert failed(done) == {}
     assert json.loads(done.stdout)["isolation"] == isolation
-
-
-@needs_unshare
-@needs_namespaces
-def test_a_kernel_that_refuses_namespaces() -> None:
-    """The traps run without them, by themselves."""
-    words = [*REFUSING, sys.executable, "-m", "fairwarning", "certify", "--json", "--trap", "gone"]
-    done = run_program(*words, *guarded(*PLAIN), timeout=LONGEST_SECONDS)
-    assert failed(done) == {}
-    assert json.loads(done.stdout)["isolation"] == "none"
-    assert "runs without namespaces (the limit user.max_" in done.stderr

@@ -1,6 +1,5 @@
 """Rules for every command: help with examples, fast start, clear errors, shell completion."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -142,13 +141,3 @@ _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
         assert "_FAIRWARNING_COMPLETE" in printed.stdout
         assert printed.returncode == 0
     assert run_command("completion", "csh").returncode == 2
-
-
-def test_colour_only_on_a_terminal(service: ServiceProcess) -> None:
-    """A pipe gets no escape sequences, nor does --json."""
-    service.poll("web_0")
-    service.run("machine", "restart", "web_0")
-    for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):
-        text, json_text = service.run(*words).stdout, service.run(*words, "--json").stdout
-        assert "\x1b" not in text + json_text
-        json.loads(json_text)

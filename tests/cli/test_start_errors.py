@@ -2,18 +2,15 @@
 
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from fairwarning.cli.commands import healthcheck
-from fairwarning.server import file_systems
+from fairwarning.server import data_folder
 from tests.fixtures.http import fetch
-from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
-from tests.fixtures.postgres.database import count_waiting
+from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_ordinary_user, needs_root_namespaces
 from tests.fixtures.service import (
@@ -23,9 +20,7 @@ from tests.fixtures.service import (
     ServiceProcess,
     run_command,
 )
-from tests.fixtures.waiting import wait_until
 
-MIGRATION_LOCK = 0x46616972
 ONE = '[[machine]]\nname = "vm"\n'
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -95,25 +90,6 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
     words = ("up", *FREE_PORTS, "--data", str(mounted), "--allow-network-folder")
     done = run_python(ON_FUSE, str(mounted), *PROGRAM, *words)
     assert "Transport endpoint is not connected" in done.stderr  # it was tried
-
-
-@pytest.mark.spec("X1")
-def test_processes_that_start_on_an_empty_database_at_once(tmp_path: Path) -> None:
-    """One creates the schema while the others wait; all of them serve."""
-    url = database_or_skip()
-    with ExitStack() as stack, ThreadPoolExecutor() as pool:
-        other = stack.enter_context(psycopg.connect(url, autocommit=True))
-        other.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
-        services = [
-            ServiceProcess(tmp_path / str(number), fleet=ONE, database=url) for number in range(2)
-        ]
-        starts = [pool.submit(service.start) for service in services]
-        wait_until(lambda: count_waiting(other) == 2, "both wait for the lock")
-        other.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
-        for start in starts:
-            service = start.result()
-            stack.push(service)
-            assert service.poll("vm")["Events"] == []
 
 
 @pytest.mark.spec("X1")
