@@ -145,7 +145,7 @@ def _report(result: TrapResult) -> None:
 
 def _print(results: list[TrapResult], *, badge: bool) -> None:
     if badge:
-        click.echo(report.badge(results))
+        click.echo(f"Fairwarning: {report.summary(results)}")
         return
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:

@@ -1,4 +1,4 @@
-"""The result of a trap, and reports of results: table, JSON, JUnit and badge."""
+"""The result of a trap, and reports of results: table, JSON and JUnit."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -105,11 +105,6 @@ def as_json(command: Sequence[str], isolation: str, results: Sequence[TrapResult
             ],
         }
     )
-
-
-def badge(results: Sequence[TrapResult]) -> str:
-    """Return a line for a README."""
-    return f"Fairwarning: {summary(results)}"
 
 
 def write_junit(path: Path, results: Sequence[TrapResult]) -> None:
