@@ -103,7 +103,3 @@ def _sentence(error: OSError | UnicodeError) -> str:
         os.dup2(nothing.fileno(), 1)  # Python writes what is left when it ends
     reason = f"the output could not be written: {error.strerror}"
     return "" if error.errno == errno.EPIPE else reason
-
-
-if __name__ == "__main__":
-    main()
