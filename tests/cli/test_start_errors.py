@@ -70,7 +70,7 @@ UNAVAILABLE = 77
 )
 def test_the_file_system_of_a_path(path: str, kind: str) -> None:
     """The innermost and last mount counts."""
-    assert file_systems.file_system(path, MOUNTS) == kind
+    assert data_folder.file_system(path, MOUNTS) == kind
 
 
 @needs_root_namespaces
