@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from fairwarning.guest.aio import AsyncScheduledEvents
     from fairwarning.guest.client import ScheduledEvents
     from fairwarning.guest.events import (
+        Change,
         Document,
         Event,
         EventSource,
         EventStatus,
         EventType,
+        Phase,
         SkippedEvent,
         Unreadable,
+        changes,
     )
-    from fairwarning.guest.watch import Change, Phase, changes
 
     __version__: str
 
@@ -51,7 +53,6 @@ _HOMES = {
     **dict.fromkeys(("FairwarningError", "Refused", "Unavailable"), "core.errors"),
     "AsyncScheduledEvents": "guest.aio",
     "ScheduledEvents": "guest.client",
-    **dict.fromkeys(("Change", "Phase", "changes"), "guest.watch"),
 }
 
 

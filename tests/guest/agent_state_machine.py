@@ -32,8 +32,7 @@ from fairwarning.guest.agent.event_state import (
     ApprovalResult,
 )
 from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
-from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType, Phase
 from tests.guest.notices import MARGIN, ME, NOW, hook
 
 HOOKS = (

@@ -33,9 +33,8 @@ from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.endpoint import EndpointAddress
-from fairwarning.guest.events import to_json
+from fairwarning.guest.events import Phase, to_json
 from fairwarning.guest.session import HttpRequest
-from fairwarning.guest.watch import Phase
 from tests.guest.fuzz_responses import SentDocument, damaged, document, proper
 from tests.guest.notices import ALL, ME
 

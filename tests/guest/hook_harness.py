@@ -9,8 +9,7 @@ from pathlib import Path
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import HookSettings
 from fairwarning.guest.agent.hooks import HookRunner
-from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventSource, EventStatus, EventType, Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 SOON_SECONDS = 20.0  # to start and end a process on a busy machine

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent.config import HookKind, HookSettings
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 # Reports to the test, over a connection that stays open while the process runs.

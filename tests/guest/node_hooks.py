@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID, TAINT
-from fairwarning.guest.events import Event, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventStatus, EventType, Phase
 from tests.guest.kubernetes_double import Double
 
 ID = "602D9444-D2CD-49C7-8624-8643E7171297"

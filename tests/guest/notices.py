@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.config import GroupSettings, HookKind, HookSettings
-from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType, Phase
 
 ME = "vm-1"
 NOW = datetime(2030, 1, 2, 3, 0, 0, tzinfo=UTC)

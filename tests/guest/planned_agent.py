@@ -18,8 +18,7 @@ from fairwarning.guest.agent.actions import (
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings, HookSettings
 from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.agent.plan import AgentPlan
-from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase
 from tests.guest.notices import ALL, ME, NOW, document, event
 
 PHASES = {hook.name: hook.phase for hook in ALL}

@@ -27,8 +27,7 @@ from fairwarning.guest.agent.config import (
 )
 from fairwarning.guest.agent.health import HealthServer
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
-from fairwarning.guest.events import EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import EventType, Phase
 from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver
 from tests.guest.agents import one_machine, run_agent_command

@@ -18,8 +18,7 @@ from fairwarning.guest.agent.config import (
     read,
 )
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
-from fairwarning.guest.events import EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import EventSource, EventType, Phase
 from tests.guest.notices import event
 
 ALL = """

@@ -17,8 +17,7 @@ from fairwarning.guest.agent.drill import (
     invent_event,
     preview_event,
 )
-from fairwarning.guest.events import EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import EventSource, EventType, Phase
 from tests.fixtures.receiver import Receiver
 from tests.guest.agents import AgentFolder, AgentProcess, one_machine, run_agent_command
 from tests.guest.notices import MARGIN, ME, NOW, event, hook

@@ -12,7 +12,7 @@ from fairwarning.guest.agent.actions import Action, RunHook
 from fairwarning.guest.agent.config import KUBERNETES_HOOKS, AgentConfig, HookKind, HookSettings
 from fairwarning.guest.agent.event_state import HookState
 from fairwarning.guest.client import ScheduledEvents
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.guest.fuzz import Deciding, FuzzFailure, Poison, fuzz
 from tests.guest.notices import ALL, ME, document, event
 

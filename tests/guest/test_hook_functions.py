@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
 

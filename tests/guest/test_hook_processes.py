@@ -17,7 +17,7 @@ from fairwarning.guest.agent import hook_processes as module
 from fairwarning.guest.agent import system
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.hook_processes import HookProcess, HookProcesses
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import AgentProcess, one_machine

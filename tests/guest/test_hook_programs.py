@@ -14,8 +14,7 @@ from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.event_state import OUT_OF_TIME
 from fairwarning.guest.agent.hook_processes import KILLED_SECONDS
 from fairwarning.guest.agent.hooks import STOPPED
-from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase
 from tests.fixtures.waiting import on_this_machine
 from tests.guest.hook_harness import EVENT, hook_harness
 from tests.guest.hook_programs import (

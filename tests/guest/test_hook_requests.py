@@ -13,7 +13,7 @@ from fairwarning.guest.agent.actions import StopHook
 from fairwarning.guest.agent.config import HookKind, HookSettings, parse
 from fairwarning.guest.agent.event_state import OUT_OF_TIME
 from fairwarning.guest.agent.hooks import STOPPED
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness

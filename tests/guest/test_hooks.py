@@ -8,7 +8,7 @@ import pytest
 from fairwarning.guest.agent.actions import StopHook
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT
 from fairwarning.guest.agent.hooks import STOPPED
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.guest.hook_harness import EVENT, hook_harness
 from tests.guest.hook_programs import (
     HERE,

@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.guest.agent.config import HookKind, HookSettings, parse
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.guest.agents import AgentProcess, one_machine
 
 

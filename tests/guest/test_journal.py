@@ -24,7 +24,7 @@ from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reserve import RESERVE_BYTES
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.programs import ROOT, run_program, run_python
 from tests.guest.notices import ME, NOW, document, event, hook
 from tests.store.test_full_disk import mount_error

@@ -12,8 +12,7 @@ from fairwarning.guest.agent.kubernetes import hooks
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID, TAINT
 from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
-from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase
 from tests.guest.kubernetes_double import Double
 from tests.guest.node_hooks import (
     DRAINED,

@@ -13,7 +13,7 @@ from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.kubernetes import KubernetesNodes, api
 from fairwarning.guest.agent.kubernetes.nodes import TAINT
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 from tests.fixtures.programs import run_python
 from tests.guest.kubernetes_double import Answer, Double, failure, kubeconfig
 from tests.guest.node_hooks import DRAINED, EVENT, FREE, NODE, drain, state, uncordon

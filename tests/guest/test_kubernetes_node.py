@@ -13,8 +13,7 @@ from fairwarning.guest.agent.config import parse
 from fairwarning.guest.agent.kubernetes import NodeReconciler, permissions
 from fairwarning.guest.agent.kubernetes.hooks import _preparing
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID
-from fairwarning.guest.events import Document, Event, EventStatus
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventStatus, Phase
 from tests.fixtures.waiting import wait_until
 from tests.guest.kubernetes_double import Double, Raw, failure
 from tests.guest.node_hooks import (

@@ -9,8 +9,7 @@ from fairwarning.guest.agent.actions import RunHook, SendApproval, ShortenHook, 
 from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME, ApprovalResult
 from fairwarning.guest.agent.plan import LEAST_TIME
-from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventSource, EventType, Phase
 from tests.guest.notices import BACK, DRAIN, FOLDER, MARGIN, ME, NOTE, NOW, event, hook
 from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 

@@ -7,8 +7,7 @@ import pytest
 from fairwarning.guest.agent import plan
 from fairwarning.guest.agent.config import HookSettings
 from fairwarning.guest.agent.event_state import ApprovalResult
-from fairwarning.guest.events import EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import EventType, Phase
 from tests.guest.notices import BACK, DRAIN, NOTE, NOW, event, hook
 from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 

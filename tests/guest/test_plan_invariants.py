@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairwarning.guest import watch
+from fairwarning.guest import events
 from fairwarning.guest.agent import hooks
 from fairwarning.guest.agent.actions import Action, SendApproval, WriteNote
 from fairwarning.guest.agent.event_rules import EventRules
@@ -64,13 +64,13 @@ def _send_unsent(self: AgentPlan, document: Document, now: datetime, *more: Any)
     return [*actions, *(SendApproval(each.event) for each in unsent if not each.over)]
 
 
-def _is_changed(before: Event | None, event: Event) -> list[watch.Change]:
+def _is_changed(before: Event | None, event: Event) -> list[events.Change]:
     if before is not None and before.resources != event.resources:
-        return [watch.Change(watch.Phase.CHANGED, event)]
+        return [events.Change(events.Phase.CHANGED, event)]
     return CHANGES(before, event)
 
 
-CHANGES = watch._event_changes
+CHANGES = events._event_changes
 RESUME = AgentPlan.resume
 START = AgentPlan._start_hook
 PLANTS: list[tuple[str, list[tuple[object, str, object]]]] = [
@@ -93,7 +93,7 @@ PLANTS: list[tuple[str, list[tuple[object, str, object]]]] = [
     ("IG7", [(AgentPlan, "_approve_again", _always([]))]),
     ("order", [(EventRules, "may_follow", _always(value=True))]),
     ("IG1: beside a function that hangs", [(hooks, "is_in_the_way", _always(value=False))]),
-    ("a new order is noted", [(watch, "_event_changes", _is_changed)]),
+    ("a new order is noted", [(events, "_event_changes", _is_changed)]),
     ("G5", [(EventRules, "other_machines", _always([]))]),
     ("IG1: approved again too early", [(AgentPlan, "_approve_again", _approve_at_any_time)]),
     (

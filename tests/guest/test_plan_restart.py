@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.guest.agent.actions import AgentJournalEntry, SignalReady, WriteNote
-from fairwarning.guest.events import Event, EventStatus
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventStatus, Phase
 from tests.guest.notices import ALL, DRAIN, FOLDER, ME, NOW, THREE, event, hook
 from tests.guest.planned_agent import PlannedAgent, journal
 

@@ -13,8 +13,7 @@ from fairwarning.guest.agent.event_state import NO_TIME_LEFT, ApprovalResult
 from fairwarning.guest.agent.notices import EventNotice, NoticePhase
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
-from fairwarning.guest.events import Document, Event, EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventSource, EventType, Phase
 from tests.guest.notices import ME, NOW, document, event, hook
 
 pytestmark = pytest.mark.spec("G8")

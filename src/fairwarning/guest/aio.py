@@ -15,8 +15,7 @@ from fairwarning.guest.conversation import (
     Step,
     Wait,
 )
-from fairwarning.guest.events import Document, Event
-from fairwarning.guest.watch import Change, changes
+from fairwarning.guest.events import Change, Document, Event, changes
 
 if TYPE_CHECKING:
     from typing import Self

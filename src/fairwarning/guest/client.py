@@ -14,9 +14,8 @@ from fairwarning.guest.conversation import (
     Step,
     Wait,
 )
-from fairwarning.guest.events import Document, Event
+from fairwarning.guest.events import Change, Document, Event, changes
 from fairwarning.guest.transport import HttpTransport
-from fairwarning.guest.watch import Change, changes
 
 if TYPE_CHECKING:
     from typing import Self

@@ -1,4 +1,4 @@
-"""Parse the document of scheduled events, at any api-version (G1).
+"""The document of scheduled events, at any api-version, and what changed between two (G1). Pure.
 
 Later versions will add values and members: an unknown type, status or source stays a string, and
 unknown members are ignored. An event that cannot be used is skipped, and the document says so.
@@ -251,3 +251,52 @@ def _duration(value: object) -> timedelta | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
         return timedelta(seconds=value)
     return None
+
+
+# --- Changes --------------------------------------------------------------------------------------
+# A failed read yields no document, so the last one stays valid (IG5). Incarnations are not
+# compared: they restart after a day without polls, so two documents may share a number.
+
+
+class Phase(StrEnum):
+    """The kind of a change to an event."""
+
+    SCHEDULED = "scheduled"  # it was announced
+    STARTED = "started"  # it has started, announced or not
+    OVER = "over"  # it is gone: carried out or cancelled
+    CHANGED = "changed"  # NotBefore or the resources differ; their order does not count
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change to an event."""
+
+    phase: Phase
+    event: Event
+    cancelled: bool = False
+    """Over without a Started status seen: cancelled, or too short to be seen."""
+
+
+def changes(before: Document, after: Document) -> tuple[Change, ...]:
+    """Return the changes between two documents: first events that are over, then the others."""
+    old = {event.id.upper(): event for event in before.events}
+    new = {event.id.upper(): event for event in after.events}
+    result = [
+        Change(Phase.OVER, event, cancelled=not event.started)
+        for key, event in old.items()
+        if key not in new
+    ]
+    for key, event in new.items():
+        result += _event_changes(old.get(key), event)
+    return tuple(result)
+
+
+def _event_changes(before: Event | None, event: Event) -> list[Change]:
+    if before is None:
+        return [Change(Phase.STARTED if event.started else Phase.SCHEDULED, event)]
+    if event.started and not before.started:
+        return [Change(Phase.STARTED, event)]
+    moved = before.not_before != event.not_before
+    if moved or sorted(before.resources) != sorted(event.resources):
+        return [Change(Phase.CHANGED, event)]
+    return []

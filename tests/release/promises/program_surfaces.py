@@ -17,8 +17,7 @@ from fairwarning.guest.agent import work
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.kubernetes import nodes, pods, reports
-from fairwarning.guest.events import Event, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventStatus, EventType, Phase
 from fairwarning.machines.command import keeper
 from fairwarning.machines.command.driver import impact_json
 from tests.release.promises.outline import Outline, outline_of

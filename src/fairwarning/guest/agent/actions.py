@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Union
 
 from fairwarning.guest.agent.config import HookSettings
-from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,7 @@ from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.agent.work import to_printable
-from fairwarning.guest.events import Document, Event, EventStatus
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventStatus, Phase
 
 if TYPE_CHECKING:
     from fairwarning.guest.agent.health import HealthServer

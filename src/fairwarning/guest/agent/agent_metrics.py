@@ -9,8 +9,7 @@ from datetime import datetime
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.agent.metrics import CounterFamily, GaugeFamily, HistogramFamily
-from fairwarning.guest.events import Event, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventType, Phase
 
 OK, FAILED, STOPPED = "ok", "failed", "stopped"
 SENT, DROPPED = "sent", "dropped"

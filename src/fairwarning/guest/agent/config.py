@@ -27,9 +27,8 @@ from fairwarning.guest.agent.hooks_folder import PHASES, find_hooks
 from fairwarning.guest.agent.notices import NoticePhase, NotifyKind, NotifySettings
 from fairwarning.guest.agent.urls import ALLOWED, parse_url
 from fairwarning.guest.endpoint import endpoint
-from fairwarning.guest.events import Event, EventSource, EventType
+from fairwarning.guest.events import Event, EventSource, EventType, Phase
 from fairwarning.guest.text_enum import StrEnum
-from fairwarning.guest.watch import Phase
 
 UNKNOWN_TYPE = "unknown"
 """The key of the policy for events of types that this version does not know."""

@@ -13,8 +13,7 @@ from fairwarning.guest.agent.config import (
     HookSettings,
 )
 from fairwarning.guest.agent.event_state import EventState, HookState
-from fairwarning.guest.events import Event, EventType, normalize_name
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, EventType, Phase, normalize_name
 
 APPROVED = "approved"
 OVER_UNREADY = "approving without word from"

@@ -21,8 +21,7 @@ from fairwarning.guest.agent.hooks import HookRunner
 from fairwarning.guest.agent.notices import EventNotice, NoticePhase
 from fairwarning.guest.agent.notify import Notifier
 from fairwarning.guest.agent.plan import AgentPlan
-from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType, Phase
 
 NOTICE_SECONDS: Mapping[str, float] = {
     EventType.FREEZE: 900,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
 from fairwarning.guest.agent.event_state import EventState, HookState
-from fairwarning.guest.events import Event, normalize_name
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase, normalize_name
 
 
 class EventRules:

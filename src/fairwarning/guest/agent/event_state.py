@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from fairwarning.guest.events import Event
+from fairwarning.guest.events import Event, Phase
 from fairwarning.guest.text_enum import StrEnum
-from fairwarning.guest.watch import Phase
 
 NO_TIME_LEFT = "no time left"
 """The failure of a hook that never began, and the first words if NotBefore cut it short."""

@@ -21,8 +21,7 @@ from fairwarning.guest.agent.hook_output import HookOutput
 from fairwarning.guest.agent.hook_processes import GRACE_SECONDS, KILLED_SECONDS, HookProcesses
 from fairwarning.guest.agent.log_format import event_fields
 from fairwarning.guest.agent.work import HookWork, create_work, start_thread, to_printable
-from fairwarning.guest.events import date_text
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase, date_text
 
 GRACE_SHARE = 0.25  # the grace period is at most this share of the remaining time
 CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Phase
 
 PHASES = (Phase.SCHEDULED, Phase.STARTED, Phase.OVER)
 _NUMBER = re.compile(r"[0-9]{1,6}")

@@ -41,8 +41,15 @@ from fairwarning.guest.agent.event_state import (
     has_passed,
     shift,
 )
-from fairwarning.guest.events import Document, Event, keep_skipped, normalize_name
-from fairwarning.guest.watch import Change, Phase, changes
+from fairwarning.guest.events import (
+    Change,
+    Document,
+    Event,
+    Phase,
+    changes,
+    keep_skipped,
+    normalize_name,
+)
 
 RESEND_SECONDS = 5.0  # an approval without effect is sent again after this time
 LEAST_TIME = timedelta(seconds=5)  # for a hook that begins close to NotBefore or after it

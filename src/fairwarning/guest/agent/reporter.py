@@ -21,8 +21,7 @@ from fairwarning.guest.agent.hooks import STOPPED
 from fairwarning.guest.agent.log_format import event_fields
 from fairwarning.guest.agent.notices import EventNotice, NoticePhase
 from fairwarning.guest.agent.work import to_printable
-from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from fairwarning.guest.agent.kubernetes.nodes import (
 )
 from fairwarning.guest.agent.kubernetes.pods import evict_pods
 from fairwarning.guest.agent.kubernetes.reports import Reason, report
-from fairwarning.guest.events import Event, normalize_name
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.events import Event, Phase, normalize_name
 
 _DRAINS_A_SECOND = 5  # that begin, of machines that share a large event
 _LONGEST_SPREAD_SECONDS = 10.0
