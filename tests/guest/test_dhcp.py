@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.guest import dhcp
+from fairwarning.guest.discover import discover_packet, offered_endpoint
 
 pytestmark = pytest.mark.spec("G2")
 
@@ -28,13 +28,12 @@ def reply(request: bytes, *options: bytes) -> bytes:
     return b"\x02" + request[1:236] + COOKIE + b"".join(options)
 
 
-DISCOVER = dhcp.discover(OURS, MAC)
+DISCOVER = discover_packet(OURS, MAC)
 
 
 def endpoint(packet: bytes) -> IPv4Address | None:
     """Return the endpoint address in a packet."""
-    offered = dhcp.offer(packet, OURS, MAC)
-    return offered.endpoint if offered else None
+    return offered_endpoint(packet, OURS, MAC)
 
 
 # --- Requests -------------------------------------------------------------------------------------
@@ -55,14 +54,12 @@ def test_the_discover_packet() -> None:
 @given(st.integers(0, 2**32 - 1), st.binary(min_size=6, max_size=6))
 def test_replies_match_their_request(transaction: int, mac: bytes) -> None:
     """A reply to one request is not a reply to another."""
-    request = dhcp.discover(transaction, mac)
+    request = discover_packet(transaction, mac)
     packet = reply(request, option(245, AZURE), END)
-    offer = dhcp.offer(packet, transaction, mac)
-    assert offer is not None
-    assert offer.endpoint == IPv4Address("168.63.129.16")
-    assert dhcp.offer(packet, transaction ^ 1, mac) is None
-    assert dhcp.offer(packet, transaction, bytes((mac[0] ^ 1,)) + mac[1:]) is None
-    assert dhcp.offer(request, transaction, mac) is None
+    assert offered_endpoint(packet, transaction, mac) == IPv4Address("168.63.129.16")
+    assert offered_endpoint(packet, transaction ^ 1, mac) is None
+    assert offered_endpoint(packet, transaction, bytes((mac[0] ^ 1,)) + mac[1:]) is None
+    assert offered_endpoint(request, transaction, mac) is None
 
 
 # --- Offers ---------------------------------------------------------------------------------------
@@ -106,9 +103,5 @@ def test_an_offer_with_an_endpoint(options: tuple[bytes, ...]) -> None:
 
 @given(st.binary(max_size=300), st.booleans())
 def test_any_packet(raw: bytes, ours: bool) -> None:
-    """It is an offer to us or it is not; it never raises."""
-    offer = dhcp.offer(reply(DISCOVER, raw) if ours else raw, OURS, MAC)
-    assert (offer is not None) == ours
-    if offer is not None:
-        assert sum(map(len, offer.options.values())) <= len(raw)
-        assert offer.endpoint is None or len(offer.options[245]) == 4
+    """It may be truncated anywhere; it never raises."""
+    assert endpoint(reply(DISCOVER, raw) if ours else raw) is None or ours

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -18,14 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
-from fairwarning.guest import dhcp, discover
+from fairwarning.guest import discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, EndpointAddress, endpoint
 from tests.fixtures import private_network
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import Asynchronous, Client, Plain
 from tests.guest.double import Double
-from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
+from tests.guest.test_dhcp import AZURE, END, option, reply
 
 pytestmark = pytest.mark.spec("G2")
 
@@ -163,9 +164,6 @@ def test_the_error_lists_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discover, "by_dhcp", _denied)
     with pytest.raises(Unavailable, match="port 68 is not yours"):
         discover.discover()
-    monkeypatch.setattr(discover, "by_dhcp", _never)
-    with pytest.raises(Unavailable):
-        discover.discover(ask_dhcp=False)
 
 
 def test_probing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +213,8 @@ def serving(monkeypatch: pytest.MonkeyPatch, *replies: Any) -> Iterator[list[byt
                 server.sendto(reply(request), client)
 
         monkeypatch.setattr(discover, "socket", fake)
-        monkeypatch.setattr(dhcp, "CLIENT_PORT", 0)
-        monkeypatch.setattr(dhcp, "SERVER_PORT", server.getsockname()[1])
+        monkeypatch.setattr(discover, "CLIENT_PORT", 0)
+        monkeypatch.setattr(discover, "SERVER_PORT", server.getsockname()[1])
         thread = threading.Thread(target=serve, name="dhcp", daemon=True)
         thread.start()
         yield requests
@@ -230,12 +228,12 @@ def _offer(request: bytes) -> bytes:
 def test_a_dhcp_server_sends_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """The request has the machine's MAC address and a new transaction; the result is a URL."""
     transactions = set()
-    for mac in (MAC, MAC, None):
+    for _ in range(2):
         with serving(monkeypatch, _offer) as requests:
-            assert discover.by_dhcp(mac=mac) == "http://168.63.129.16"
-        assert mac in {requests[0][28:34], None}
+            assert discover.by_dhcp() == "http://168.63.129.16"
+        assert requests[0][28:34] == uuid.getnode().to_bytes(6)
         transactions.add(requests[0][4:8])
-    assert len(transactions) == 3
+    assert len(transactions) == 2
 
 
 def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,17 +252,14 @@ def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         return b""
 
     with serving(monkeypatch, garbage, nothing, to_another, without, _offer):
-        assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
+        assert discover.by_dhcp() == "http://168.63.129.16"
 
 
 def test_no_dhcp_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is None after some seconds."""
     monkeypatch.setattr(discover, "_OFFER_SECONDS", 0.05)
     with serving(monkeypatch):
-        assert discover.by_dhcp(mac=MAC) is None
-    passing = iter([0.0, 100.0])
-    with serving(monkeypatch, _offer):
-        assert discover.by_dhcp(mac=MAC, now=lambda: next(passing)) is None
+        assert discover.by_dhcp() is None
 
 
 # --- In a network namespace -----------------------------------------------------------------------
