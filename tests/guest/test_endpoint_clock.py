@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.core.times import rfc1123
-from fairwarning.guest.endpoint_clock import EndpointClock
+from fairwarning.guest.endpoint_time import EndpointClock
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.fleet import NOON
 from tests.guest.clients import BOTH, Client

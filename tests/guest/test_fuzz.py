@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from fairwarning.guest import dates, events, http_message, session
+from fairwarning.guest import endpoint_time, events, http_message, session
 from fairwarning.guest.agent import agent
 from fairwarning.guest.agent.actions import Action, RunHook
 from fairwarning.guest.agent.config import KUBERNETES_HOOKS, AgentConfig, HookKind, HookSettings
@@ -74,7 +74,7 @@ PLANTS = {
     "a malformed event hides the others": (events, "from_json", _all_or_nothing),
     "a malformed event is over": (session, "keep_skipped", lambda document, _: document),
     "an error drops actions": (agent.Agent, "_act", _drop_after_an_error),
-    "any date is used": (dates, "_LATEST", 10**12),
+    "any date is used": (endpoint_time, "_LATEST", 10**12),
     "chunk sizes are believed": (http_message, "_CHUNK", re.compile(rb"(.*)", re.DOTALL)),
     "any status is interim": (http_message, "_FIRST_FINAL", 300),
 }

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, TypeVar
 
 from fairwarning.guest.async_transport import AsyncHttpTransport
-from fairwarning.guest.client_base import ClientBase
+from fairwarning.guest.client import ClientBase
 from fairwarning.guest.conversation import (
     ConnectionLost,
     Reply,

@@ -8,11 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 
-from fairwarning.guest.async_timeout import timeout
 from fairwarning.guest.http_message import RECEIVE_BYTES, ResponseParser, serialize
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.transport import CONNECT_SECONDS, EndpointConnection, Target, unix_target
+from fairwarning.guest.transport import CONNECT_SECONDS, EndpointConnection, targets
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:  # the guest side runs on 3.9 (G10)
+
+    class timeout:  # noqa: N801  (the name in the standard library)
+        """Cancel what runs inside after some seconds, and raise `TimeoutError`."""
+
+        def __init__(self, seconds: float) -> None:
+            self._seconds = seconds
+            self._expired = False
+
+        async def __aenter__(self) -> None:
+            self._task = asyncio.current_task()
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._expire)
+
+        def _expire(self) -> None:
+            self._expired = True
+            self._task.cancel()
+
+        async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+            self._timer.cancel()
+            if self._expired and kind is asyncio.CancelledError:
+                raise TimeoutError(f"not done within {self._seconds:g} s")
 
 
 class AsyncHttpTransport(EndpointConnection):
@@ -55,7 +79,7 @@ class AsyncHttpTransport(EndpointConnection):
 
     async def _connect(self) -> socket.socket:
         loop, failure = asyncio.get_running_loop(), OSError("the host has no address")
-        for family, target in await self._targets():
+        for family, target in await loop.run_in_executor(None, targets, self._address):
             connected = socket.socket(family, socket.SOCK_STREAM)
             connected.setblocking(False)  # noqa: FBT003  (as the standard library has it)
             try:
@@ -69,15 +93,3 @@ class AsyncHttpTransport(EndpointConnection):
             else:
                 return connected
         raise failure
-
-    async def _targets(self) -> list[Target]:
-        address = self._address
-        if address.socket:
-            return [unix_target(address)]
-        try:
-            addresses = await asyncio.get_running_loop().getaddrinfo(
-                address.host, address.port, type=socket.SOCK_STREAM
-            )
-        except ValueError as error:  # of the encoding of names
-            raise OSError(f"{address.host!r} is not a host name") from error
-        return [(family, target) for family, _, _, _, target in addresses]

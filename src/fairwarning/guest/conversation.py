@@ -16,7 +16,7 @@ from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.core.times import spoken
 from fairwarning.guest import session
 from fairwarning.guest.endpoint import EndpointAddress
-from fairwarning.guest.endpoint_clock import EndpointClock
+from fairwarning.guest.endpoint_time import EndpointClock
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from fairwarning.core import times
 from fairwarning.core.errors import FairwarningError
-from fairwarning.guest.dates import read_date
+from fairwarning.guest.endpoint_time import read_date
 from fairwarning.guest.text_enum import StrEnum
 
 

@@ -16,9 +16,6 @@ from fairwarning.guest.session import HttpRequest, HttpResponse
 
 CONNECT_SECONDS = 5.0
 
-Target = tuple[int, Any]
-"""A family of addresses, and an address of it."""
-
 
 class EndpointConnection:
     """A socket that is opened on use, by the process that uses it."""
@@ -104,7 +101,7 @@ class HttpTransport(EndpointConnection):
 
 def _connect(address: EndpointAddress, deadline: float) -> socket.socket:
     failure = OSError("the host has no address")
-    for family, target in _targets(address):
+    for family, target in targets(address):
         connected = socket.socket(family, socket.SOCK_STREAM)
         try:
             _limit(connected, min(deadline, time.monotonic() + CONNECT_SECONDS))
@@ -120,23 +117,18 @@ def _connect(address: EndpointAddress, deadline: float) -> socket.socket:
     raise failure
 
 
-def _targets(address: EndpointAddress) -> list[Target]:
-    """Return the addresses to try, one after the other."""
+def targets(address: EndpointAddress) -> list[tuple[int, Any]]:
+    """Return the addresses to try, one after the other, each with its family."""
     if address.socket:
-        return [unix_target(address)]
+        family = getattr(socket, "AF_UNIX", None)
+        if family is None:
+            raise OSError("this system does not support Unix sockets")
+        return [(family, address.socket)]
     try:
         addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except ValueError as error:  # of the encoding of names
         raise OSError(f"{address.host!r} is not a host name") from error
     return [(family, target) for family, _, _, _, target in addresses]
-
-
-def unix_target(address: EndpointAddress) -> Target:
-    """Return the address of a Unix socket; raise `OSError` if this system has none."""
-    family = getattr(socket, "AF_UNIX", None)
-    if family is None:
-        raise OSError("this system does not support Unix sockets")
-    return family, address.socket
 
 
 def _limit(connected: socket.socket, deadline: float) -> None:

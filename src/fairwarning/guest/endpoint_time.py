@@ -1,4 +1,4 @@
-"""The endpoint's time, from the `Date` of its responses: NotBefore is a time of that clock.
+"""Dates that the endpoint sends, and its time from them: NotBefore is a time of that clock.
 
 A machine whose own clock is wrong would compute a wrong notice. A monotonic clock of the machine
 carries the endpoint's time from one response to the next, so that steps of the machine's own clock
@@ -7,9 +7,24 @@ have no effect either.
 
 from __future__ import annotations
 
-from fairwarning.guest.dates import read_date
+from fairwarning.core.errors import Refused
+from fairwarning.core.times import parse_date
 
 _RESOLUTION_SECONDS = 1.0  # of `Date`
+_LATEST = 32_503_680_000  # the year 3000
+
+
+def read_date(value: object) -> int | None:
+    """Return the epoch seconds of a date in either format; None if it is unknown.
+
+    A date before 1970 or after 2999 says nothing about an event, as .NET's `DateTime.MinValue`, and
+    could not be used with other times: `datetime` ends soon after.
+    """
+    try:
+        seconds = parse_date(value) if isinstance(value, str) else -1
+    except (Refused, ValueError, OverflowError, OSError):
+        return None
+    return seconds if 0 <= seconds < _LATEST else None
 
 
 class EndpointClock:
