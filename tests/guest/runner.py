@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.cli import main
-from fairwarning.guest.agent import agent, document_reader, event_state, group, plan
+from fairwarning.guest.agent import agent, endpoint_threads, event_state, group, plan
 from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
 from fairwarning.guest.agent.journal import AgentJournal
@@ -124,14 +124,14 @@ def apply(how: dict[str, Any]) -> None:
         agent.GROUP_SECONDS = how["look"]
     if "well" in how:
         agent.HEALTHY_SECONDS = how["well"]
-        document_reader.READ_SECONDS = how["well"] / 4
+        endpoint_threads.READ_SECONDS = how["well"] / 4
     if "resend" in how:
         plan.RESEND_SECONDS = how["resend"]
     if "retry" in how:
         event_state.FIRST_RETRY_SECONDS = agent.TICK_SECONDS = how["retry"]
     if "node" in how:
         reconcile.LOOK_SECONDS = reconcile.CONFIRM_SECONDS = reconcile.RETRY_SECONDS = how["node"]
-        document_reader.READ_SECONDS = how["node"]
+        endpoint_threads.READ_SECONDS = how["node"]
 
 
 if __name__ == "__main__":

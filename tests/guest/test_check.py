@@ -14,8 +14,7 @@ import pytest
 
 from fairwarning.cli import agent
 from fairwarning.guest.agent import check
-from fairwarning.guest.agent.check import AgentCheck, check_agent
-from fairwarning.guest.agent.check_report import check_text
+from fairwarning.guest.agent.check import AgentCheck, check_agent, check_text
 from fairwarning.guest.agent.check_target import CheckFailed, check_hook
 from fairwarning.guest.agent.config import (
     AgentConfig,

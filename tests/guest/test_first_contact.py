@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning import Unavailable
-from fairwarning.guest.agent import document_reader
+from fairwarning.guest.agent import endpoint_threads
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from tests.fixtures.http import free_port
@@ -18,7 +18,7 @@ CHECK = "check that the service runs and that this is the URL of a machine"
 @pytest.mark.parametrize("name", ["", "vm-1"])
 def test_an_agent_gives_up(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with the same error, whether or not it has to ask for its name."""
-    monkeypatch.setattr(document_reader, "FIRST_CONTACT_SECONDS", 0.0)
+    monkeypatch.setattr(endpoint_threads, "FIRST_CONTACT_SECONDS", 0.0)
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(Unavailable) as caught:
         Agent(AgentConfig(endpoint=url, name=name, state=tmp_path)).run()
@@ -45,6 +45,6 @@ def test_an_error_in_a_thread_ends_the_agent(
     def fail(*_: object) -> None:
         raise ArithmeticError("planted")
 
-    monkeypatch.setattr(document_reader, "discover", fail)
+    monkeypatch.setattr(endpoint_threads, "discover", fail)
     with pytest.raises(ArithmeticError, match="planted"):
         Agent(AgentConfig(state=tmp_path)).run()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fairwarning.guest.agent import connections, hook_request, work
+from fairwarning.guest.agent import connections, work
 from fairwarning.guest.agent.actions import StopHook
 from fairwarning.guest.agent.config import HookKind, HookSettings, parse
 from fairwarning.guest.agent.event_state import OUT_OF_TIME
@@ -84,7 +84,7 @@ def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is down, overloaded or broken for a while gets the same request again."""
-    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "FIRST_PAUSE_SECONDS", 0.01)
     failures = [ReceiverResponse(500), ReceiverResponse(503)]
     failures.append(ReceiverResponse(429, {"Retry-After": "0"}))
     answers = in_turn(*failures, ReceiverResponse(200))
@@ -97,7 +97,7 @@ def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.Monke
 
 def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until there is one; its body does not matter."""
-    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "FIRST_PAUSE_SECONDS", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as hangs_up, hook_harness() as harness:
         hangs_up.settimeout(LIMIT_SECONDS)
         harness.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))

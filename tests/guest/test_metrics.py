@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairwarning.guest.agent import agent_metrics, metrics
-from fairwarning.guest.agent.metrics import (
+from fairwarning.guest.agent import agent_metrics
+from fairwarning.guest.agent.agent_metrics import (
     CounterFamily,
     GaugeFamily,
     HistogramFamily,
@@ -26,7 +26,7 @@ SERIES = re.compile(r'([a-z_]+)(\{([a-z_]+="[^"\n]*",?)+\})? (\S+)')
 
 def lines(family: MetricFamily) -> list[str]:
     """Return the lines of a metric, without the prefix."""
-    return [line.removeprefix(metrics.PREFIX) for line in family.samples()]
+    return [line.removeprefix(agent_metrics.PREFIX) for line in family.samples()]
 
 
 def test_a_histogram_counts_in_buckets() -> None:
@@ -46,8 +46,8 @@ def test_a_histogram_counts_in_buckets() -> None:
 @pytest.mark.parametrize("amount", [12_345_678.0, 1.5e9 + 0.25, math.inf, -math.inf])
 def test_numbers_keep_their_digits(amount: float) -> None:
     """An increment of a large number must be visible."""
-    assert float(metrics.number(amount)) == amount
-    assert metrics.number(math.nan) == "NaN"
+    assert float(agent_metrics.number(amount)) == amount
+    assert agent_metrics.number(math.nan) == "NaN"
 
 
 def test_label_values() -> None:
@@ -80,7 +80,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
     counter.add('x"\\\n')
     gauge.set(math.nan)
     histogram.observe(2.5, "x")
-    text = metrics.render([counter, gauge, histogram])
+    text = agent_metrics.render([counter, gauge, histogram])
     read = list(text_string_to_metric_families(text))
     assert [(family.type, family.documentation) for family in read] == [
         ("counter", "A."),

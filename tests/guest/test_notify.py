@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.guest.agent import agent_metrics, notice_delivery, notify
+from fairwarning.guest.agent import agent_metrics, notify
 from fairwarning.guest.agent.notices import (
     EventNotice,
     NoticePhase,
@@ -148,7 +148,7 @@ def test_a_failure_is_logged_once(
 
 def test_a_target_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each notification has its own thread; an attempt ends in time, however it hangs."""
-    monkeypatch.setattr(notice_delivery, "ATTEMPT_SECONDS", 0.2)
+    monkeypatch.setattr(notify, "ATTEMPT_SECONDS", 0.2)
     monkeypatch.setattr(notify, "ATTEMPTS", 1)
     with Receiver() as hanging, Receiver() as working, counted(agent_metrics.FAILED, "hanging"):
         hanging.answer = lambda _: ReceiverResponse(raw=hanging.hang)

@@ -137,8 +137,7 @@ def _run(settings: AgentConfig, arguments: argparse.Namespace) -> None:
 
 
 def _check(settings: AgentConfig, arguments: argparse.Namespace) -> None:
-    from fairwarning.guest.agent import check_report  # noqa: PLC0415  (a running agent needs none)
-    from fairwarning.guest.agent.check import check_agent  # noqa: PLC0415  (as above)
+    from fairwarning.guest.agent import check  # noqa: PLC0415  (a running agent needs none)
 
     results = []
     file = arguments.config or system.config_file()
@@ -146,17 +145,17 @@ def _check(settings: AgentConfig, arguments: argparse.Namespace) -> None:
     waiting = threading.Timer(_SLOW_SECONDS, log.warning, (slow,))
     waiting.daemon = True
     waiting.start()
-    for result in check_agent(settings, file if file.exists() else None):
+    for result in check.check_agent(settings, file if file.exists() else None):
         if result.what == "endpoint":
             waiting.cancel()
         results.append(result)
         if not arguments.as_json:
-            _print(check_report.check_text(result))
+            _print(check.check_text(result))
     preview = _preview(settings, results, arguments) if arguments.event else None
     if arguments.as_json:
-        _print(json.dumps(check_report.check_json(results, preview)))
+        _print(json.dumps(check.check_json(results, preview)))
     elif preview:
-        _print(check_report.preview_text(preview))
+        _print(check.preview_text(preview))
     if not all(result.ok for result in results):
         raise SystemExit(_FAILED)
 

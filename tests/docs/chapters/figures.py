@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairwarning.cli.output import errors
 from fairwarning.guest.agent import agent_metrics
-from fairwarning.guest.agent.metrics import MetricFamily
+from fairwarning.guest.agent.agent_metrics import MetricFamily
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.config.fleet_file import FleetFile

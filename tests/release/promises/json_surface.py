@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.console.api import openapi
-from fairwarning.guest.agent import check_report
-from fairwarning.guest.agent.check import AgentCheck
+from fairwarning.guest.agent.check import AgentCheck, check_json
 from fairwarning.testing.certify import report
 from fairwarning.testing.certify.report import TrapResult
 from fairwarning.testing.certify.traps import TRAPS
@@ -155,7 +154,7 @@ def _without_service(folder: str) -> Iterator[Output]:
         done = run_command(*words, "--json", env=env)
         yield " ".join(words[:2]), json.loads(done.stdout)
     checks = [AgentCheck(ok=True, what="state", detail="/var/lib/fairwarning")]
-    yield "agent check", check_report.check_json(checks, None)
+    yield "agent check", check_json(checks, None)
     result = TrapResult(TRAPS[0], survived=True, seen="approved", seconds=1.5)
     yield "certify", json.loads(report.as_json(["./handler"], "none", [result]))
 

@@ -32,16 +32,15 @@ from fairwarning.guest.agent.actions import (
     WriteNote,
     event_key,
 )
-from fairwarning.guest.agent.approval_sender import ApprovalSender
+from fairwarning.guest.agent.agent_metrics import render
 from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.agent.document_reader import DocumentReader, EndpointContact
+from fairwarning.guest.agent.endpoint_threads import ApprovalSender, DocumentReader, EndpointContact
 from fairwarning.guest.agent.event_state import ApprovalResult, shift
 from fairwarning.guest.agent.group import PeerDirectory, create_peers
 from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
 from fairwarning.guest.agent.hook_processes import HookProcesses
 from fairwarning.guest.agent.hooks import HookRunner
 from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.metrics import render
 from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter

@@ -12,7 +12,7 @@ from pathlib import Path
 from fairwarning.guest.agent import system
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.connections import connect
-from fairwarning.guest.agent.notice_delivery import os_error_text
+from fairwarning.guest.agent.notify import os_error_text
 
 CONNECT_SECONDS = 5.0
 _HEAD_BYTES = 256  # of a program, to find its interpreter

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from fairwarning.core.errors import Refused, reason_of
-from fairwarning.guest.agent.metrics import CONTENT_TYPE
+from fairwarning.guest.agent.agent_metrics import CONTENT_TYPE
 
 MOST_CONNECTIONS = 32  # a new one closes the oldest
 CONNECTION_SECONDS = 5.0  # for the request and the response

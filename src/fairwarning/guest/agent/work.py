@@ -232,7 +232,7 @@ def create_work(
     if run.hook.kind is HookKind.COMMAND:
         return _Command(run, machine, processes or HookProcesses(None))
     if run.hook.kind is HookKind.URL:
-        from fairwarning.guest.agent.hook_request import HookRequest  # noqa: PLC0415  (takes 6 MiB)
+        from fairwarning.guest.agent.connections import HookRequest  # noqa: PLC0415  (takes 6 MiB)
 
         return HookRequest(run.hook.url, _body(run, machine), _headers(run), deadline)
     return _Call(run)

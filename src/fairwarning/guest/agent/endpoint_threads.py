@@ -1,4 +1,7 @@
-"""Finds the endpoint and reads its documents, in a thread of the agent."""
+"""Threads of the agent that talk to the endpoint: one reads its documents, others approve.
+
+An approval has its own thread, since the endpoint may be unavailable for a while.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairwarning.core.errors import FairwarningError, Unavailable
+from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Document, SkippedEvent
+from fairwarning.guest.events import Document, Event, SkippedEvent
 
 log = logging.getLogger(__name__)
 
@@ -106,3 +110,47 @@ class DocumentReader:
         for _ in set(document.skipped) - set(self._skipped):
             agent_metrics.MALFORMED_EVENTS.add()
         self._skipped = document.skipped
+
+
+log = logging.getLogger(__name__)
+
+
+class ApprovalSender:
+    """The approvals that are being sent, each with one request: `plan` decides about another."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        start_thread: Callable[[str, Callable[[], None]], None],
+        answered: Callable[[str, ApprovalResult], None],
+    ) -> None:
+        """`answered` gets the id of the event, and what became of the request."""
+        self._endpoint = endpoint
+        self._start_thread = start_thread
+        self._answered = answered
+        self._sending: set[str] = set()
+
+    def send(self, event: Event) -> None:
+        """Send an approval, unless one of this event is on its way."""
+        if event.id.upper() not in self._sending:
+            self._start_thread("approve", lambda: self._send(event))
+            self._sending.add(event.id.upper())
+
+    def answered(self, event: str) -> None:
+        """Let the event be approved again; called by the thread that calls `send`."""
+        self._sending.discard(event.upper())
+
+    def _send(self, event: Event) -> None:
+        result, failure = ApprovalResult.ACCEPTED, ""
+        try:
+            with ScheduledEvents(self._endpoint, patience=0) as client:
+                client.approve(event, others=True)  # the plan has agreed with them
+        except Refused as refused:  # the event is over, or the endpoint fails
+            result, failure = ApprovalResult.REFUSED, f"was not approved: {refused.message}"
+        except FairwarningError as error:
+            result, failure = ApprovalResult.FAILED, f"is not approved yet: {error.message}"
+        except Exception as error:  # noqa: BLE001  (whatever it is: only of this event)
+            result, failure = ApprovalResult.FAILED, f"is not approved yet: {error!r}"
+        if failure:
+            log.warning("event %s %s; it is tried again while there is time", event.id, failure)
+        self._answered(event.id, result)
