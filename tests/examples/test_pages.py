@@ -3,7 +3,6 @@
 import re
 import shlex
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -53,39 +52,6 @@ def test_the_first_handler(tmp_path: Path) -> None:
     optional = "Reboot is started"  # the handler may be stopped before it reads this
     known = [line for line in printed if line in set(shown) - {optional}]
     assert known == [line for line in shown if line != optional]
-
-
-@pytest.mark.spec("G4", "O3")
-@needs_namespaces
-def test_the_first_hook_runs(tmp_path: Path) -> None:
-    """The agent finds its endpoint, runs the hook, approves, and runs after the reboot."""
-    (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
-    agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
-    with (
-        ServiceProcess(tmp_path / "data", "--sample", "--memory") as service,
-        start_program(*inside(service, "db_1", *agent), folder=tmp_path) as program,
-    ):
-        program.wait_for("watching for db_1")
-        assert service.run("machine", "restart", "db_1").returncode == 0
-        wait_until(lambda: program.output.count("watching for db_1") == 2, "the restart")
-        assert (tmp_path / "prepared.txt").read_text() == "Reboot of db_1\n"
-
-
-@pytest.mark.spec("O9")
-def test_the_first_test_passes(tmp_path: Path) -> None:
-    """The test of the page passes with the handler of the page."""
-    for name, holding in (("handler.py", "saving my work"), ("test_handler.py", "def test_")):
-        (tmp_path / name).write_text(block("first-event.md", "python", holding))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
-    if "fairwarning" not in _plugins():
-        command += ["-p", "fairwarning.pytest_plugin"]
-    done = run_program(*command, "test_handler.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
-
-
-def _plugins() -> set[str]:
-    return {plugin.name for plugin in entry_points(group="pytest11")}
 
 
 @pytest.mark.spec("G4")

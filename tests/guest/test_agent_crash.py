@@ -9,7 +9,7 @@ import pytest
 
 from tests.campaigns import split
 from tests.fixtures.waiting import wait_until
-from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders, one_machine
+from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
 
 pytestmark = [pytest.mark.spec("G4", "G5", "G6")]
 
@@ -91,19 +91,3 @@ def check_hooks(home: AgentFolder, event: str) -> None:
     assert sum(begun.values()) <= 4 + 2, "only interrupted hooks run again"
     order = home.ran("+")
     assert order.index("back") > max(order.index("drain"), order.index("flush"))
-
-
-def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Each agent gets one line further; in the end all work is done."""
-    with one_machine(tmp_path) as (endpoint, home):
-        endpoint.restart("db_0")
-        home.usual_hooks()
-        for _ in range(4):
-            with AgentProcess(home, die="before:3") as agent:
-                wait_until(lambda a=agent: a.process.poll() is not None or endpoint.approvals)  # type: ignore[misc]
-        with AgentProcess(home) as agent:
-            agent.wait_until(lambda: "flush" in home.ran())
-            endpoint.finish("db")
-            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-        assert len({line.split()[3] for line in home.log()}) == 1
-        assert home.ran("+").count("back") == 1

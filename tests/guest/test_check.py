@@ -288,18 +288,6 @@ def test_an_endpoint_without_instance_metadata(
     assert "set `name` in its configuration" in failed
 
 
-@pytest.mark.spec("G1")
-def test_an_endpoint_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known about its instance metadata, so nothing is said about it."""
-    monkeypatch.setattr(check, "ENDPOINT_SECONDS", 0.1)
-    url = f"http://127.0.0.1:{free_port()}"
-    results = list(check_agent(AgentConfig(endpoint=url, state=tmp_path / "state")))
-    assert not all(result.ok for result in results)
-    text = "\n".join(map(check_text, results))
-    assert "there was no response" in text
-    assert "instance metadata" not in text
-
-
 @pytest.mark.spec("G7")
 def test_an_endpoint_that_answers_late(
     config: AgentConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

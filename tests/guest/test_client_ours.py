@@ -15,7 +15,6 @@ from tests.guest.clients import BOTH, Client, ids, in_background, result_of
 
 pytestmark = pytest.mark.spec("G1")
 
-DAY = 24 * 3600
 HOUR = 3600
 TEXT = "api-version=2021-02-01&format=text"
 VERSIONS = [
@@ -85,24 +84,6 @@ def test_own_name_on_a_scale_set(endpoint: EndpointHarness, guest: type[Client])
         assert not client.events()[0].concerns(host)
 
 
-@BOTH
-def test_an_idle_day(endpoint: EndpointHarness, guest: type[Client]) -> None:
-    """The feature is disabled and the incarnation restarts; the client reads the new document."""
-    endpoint.make("db")
-    with guest(url(endpoint, "db_0")) as client:
-        client.document()
-        endpoint.restart("db_0")
-        before = client.document()
-        endpoint.advance(3 * DAY)
-        endpoint.advance(1)
-        assert not endpoint.scope("db").enabled
-        after = client.document()
-        assert after == Document(1)
-        assert before.incarnation > after.incarnation
-        event = endpoint.restart("db_0")
-        assert ids(client.wait()) == [event.id]
-
-
 @pytest.mark.spec("G2")
 @BOTH
 def test_a_unix_socket(endpoint: EndpointHarness, guest: type[Client], tmp_path: Path) -> None:
@@ -118,14 +99,3 @@ def test_a_unix_socket(endpoint: EndpointHarness, guest: type[Client], tmp_path:
         assert ids(result_of(waiting)) == [event.id]
         client.approve(event.id)
         assert client.events()[0].started
-
-
-@BOTH
-def test_rate_limit(guest: type[Client]) -> None:
-    """With Azure's rate limit, a client with a short interval still succeeds."""
-    with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
-        endpoint.make("db")
-        with guest(url(endpoint, "db_0")) as client:
-            for _ in range(12):
-                assert client.document() == Document(1)
-        assert endpoint.call(endpoint.server.counts.refused.total) == 1

@@ -9,7 +9,6 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.guest.agent.config import HookKind, HookSettings, parse
 from fairwarning.guest.events import Phase
-from tests.guest.agents import AgentProcess, one_machine
 
 
 def write_hook(folder: Path, name: str, script: str = "true", mode: int = 0o755) -> Path:
@@ -114,26 +113,3 @@ def test_errors_name_the_key(tmp_path: Path) -> None:
     again = '[[hook]]\nname = "scheduled/a"\nphase = "over"\ncommand = ["true"]\n'
     with pytest.raises(Refused, match="two hooks have the name"):
         hooks_of(tmp_path, again)
-
-
-@pytest.mark.spec("G4", "G10")
-def test_an_agent_runs_them_and_approves(tmp_path: Path) -> None:
-    """Each in its phase, with the variables of a hook; the approval waits for the first."""
-    script = 'echo "- $(basename $0) $FAIRWARNING_PHASE $FAIRWARNING_EVENT_ID"'
-    with one_machine(tmp_path) as (endpoint, home):
-        folder = tmp_path / "hooks.d"
-        for name in ("scheduled/drain", "started/flush", "over/back"):
-            write_hook(folder, name, f"{script} >> {home.folder / 'log'}")
-        home.lines.append(f"hooks_folder = '{folder}'")
-        endpoint.observe = home.ran
-        with AgentProcess(home) as agent:
-            event = endpoint.restart("db_0")
-            agent.wait_until(lambda: "flush" in home.ran())
-            endpoint.finish("db")
-            agent.wait_until(lambda: "back" in home.ran())
-        assert endpoint.observed == [["drain"]]
-        assert home.log() == [
-            f"- drain scheduled {event.id}",
-            f"- flush started {event.id}",
-            f"- back over {event.id}",
-        ]

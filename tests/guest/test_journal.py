@@ -25,7 +25,7 @@ from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reserve import RESERVE_BYTES
 from fairwarning.guest.events import Phase
-from tests.fixtures.programs import ROOT, run_program, run_python
+from tests.fixtures.programs import ROOT, run_program
 from tests.guest.notices import ME, NOW, document, event, hook
 from tests.store.test_full_disk import mount_error
 
@@ -265,39 +265,6 @@ def test_a_deleted_folder_is_restored(tmp_path: Path) -> None:
 
 # --- A full disk ----------------------------------------------------------------------------------
 
-ON_A_FULL_DISK = """
-import logging, resource, signal, sys
-from pathlib import Path
-from fairwarning.guest.agent.journal import AgentJournal
-from tests.guest.test_journal import ALL_STEPS, stored_entries
-folder = Path(sys.argv[1])
-logging.basicConfig(stream=sys.stdout)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-journal = AgentJournal(folder)
-journal.open()
-journal.write(ALL_STEPS[0])
-size = (folder / "journal").stat().st_size
-for more, entry in enumerate(ALL_STEPS[1:], 1):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10 * more, resource.RLIM_INFINITY))
-    journal.write(entry)
-    journal.flush()
-    assert journal.failing
-    assert (folder / "journal").stat().st_size == size
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-journal.flush()
-assert not journal.failing
-journal.close()
-assert stored_entries(folder) == list(ALL_STEPS)
-"""
-
-
-def test_lines_that_a_full_disk_refused_are_written_later(tmp_path: Path) -> None:
-    """The agent continues, and reports it once. No part of a line is ever in the file."""
-    done = run_python(ON_A_FULL_DISK, tmp_path, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("cannot write the journal in") == 1
-    assert done.stdout.count("can be written again, and is complete") == 1
-
 
 def is_failing(journal: AgentJournal) -> bool:
     """Whether the journal fails now."""
@@ -315,6 +282,21 @@ def file_size_limit(limit: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
+
+
+def test_lines_that_a_full_disk_refused_are_written_later(tmp_path: Path) -> None:
+    """The agent continues. No part of a line is ever in the file."""
+    with opened(tmp_path) as (journal, _):
+        journal.write(ALL_STEPS[0])
+        size = (tmp_path / "journal").stat().st_size
+        for more, entry in enumerate(ALL_STEPS[1:], 1):
+            with file_size_limit(size + 10 * more):
+                journal.write(entry)
+            assert is_failing(journal)
+            assert (tmp_path / "journal").stat().st_size == size
+        journal.flush()
+        assert not is_failing(journal)
+    assert stored_entries(tmp_path) == list(ALL_STEPS)
 
 
 @pytest.mark.parametrize("more", [(), (replace(BEGUN, phase=Phase.OVER),)])

@@ -204,21 +204,6 @@ def test_a_drain_that_is_killed_at_any_call_runs_again(
     assert state(cluster) == FREE
 
 
-@pytest.mark.spec("G6")
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("number", range(1, 4))
-def test_an_uncordon_that_is_killed_at_any_call_runs_again(
-    cluster: Double, number: int, after: bool
-) -> None:
-    """The node is unmarked at the end, even if it was before."""
-    drain(cluster)
-    assert killed_at(number, after, lambda: uncordon(cluster)) == (number <= 2)
-    uncordon(cluster)
-    uncordon(cluster)
-    assert state(cluster) == FREE
-    assert cluster.calls.count(f"PATCH {NODE}") == 2
-
-
 @pytest.mark.parametrize("number", range(6))
 def test_a_lost_response(cluster: Double, caplog: pytest.LogCaptureFixture, number: int) -> None:
     """The next query shows the change, and it is not repeated. A short failure is not logged."""
