@@ -10,8 +10,7 @@ from fairwarning.guest.agent.actions import (
     RunHook,
     SendApproval,
     ShortenHook,
-    SignalFailed,
-    SignalReady,
+    SignalState,
     StopHook,
     WriteNote,
 )
@@ -54,10 +53,8 @@ def describe(action: Action) -> str:
             return f"shorten {name}"
         case SendApproval(event):
             return f"approve {event.id}"
-        case SignalReady(event):
-            return f"ready for {event.id}"
-        case SignalFailed(event):
-            return f"failed {event.id}"
+        case SignalState(event, ready):
+            return f"{'ready for' if ready else 'failed'} {event.id}"
         case ReportError(event):
             return f"error in {event.id}"
     return f"note {action.entry.step}"

@@ -24,7 +24,6 @@ from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, EndpointAddress, en
 from tests.fixtures import private_network
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.guest.clients import Asynchronous, Client, Plain
 from tests.guest.double import Double
 from tests.guest.test_dhcp import AZURE, END, option, reply
 
@@ -51,7 +50,6 @@ def _no_endpoint_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("127.1.0.1:8080", EndpointAddress("127.1.0.1", 8080)),
         ("localhost", EndpointAddress("localhost")),
         ("http://[::1]:81", EndpointAddress("::1", 81)),
-        ("http://host/some/where/", EndpointAddress("host", base="/some/where")),
         ("unix:/run/x.sock", EndpointAddress(socket="/run/x.sock")),
         ("unix:///run/x.sock", EndpointAddress(socket="/run/x.sock")),
         ("unix:x.sock", EndpointAddress(socket="x.sock")),
@@ -76,6 +74,7 @@ def test_valid_endpoints(text: str, meant: EndpointAddress) -> None:
         "http://host:x",
         "http://[::1",
         "http://host?x=1",
+        "http://host/some/where",
         "//",
         " ",
     ],
@@ -112,15 +111,6 @@ def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endpoint("http://given").host == "given"
     monkeypatch.setenv(VARIABLE, "")
     assert str(endpoint()) == LINK_LOCAL
-
-
-@pytest.mark.parametrize("guest", [Plain, Asynchronous])
-def test_a_path_prefix(guest: type[Client]) -> None:
-    """An endpoint may be behind a reverse proxy."""
-    with Double() as azure, guest(f"{azure.url}/vm/1/", patience=0) as client:
-        with pytest.raises(Unavailable):
-            client.document()
-        assert azure.requests[0].path == "/vm/1/metadata/scheduledevents"
 
 
 # --- Discovery ------------------------------------------------------------------------------------

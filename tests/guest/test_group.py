@@ -44,7 +44,7 @@ def folders(place: Path) -> list[SharedFolder]:
 
 def signal_ready(folder: SharedFolder, shared: Event = SHARED) -> None:
     """Signal readiness, and write it as the next heartbeat does."""
-    folder.signal_ready(shared)
+    folder.signal(shared, ready=True)
     folder.heartbeat()
 
 
@@ -131,7 +131,7 @@ def test_a_folder_that_fails_keeps_the_wishes(tmp_path: Path) -> None:
     place = tmp_path / "shared"
     place.write_text("", "utf-8")
     first, second = SharedFolder(place, "vm-1"), SharedFolder(place, "vm-2")
-    first.signal_ready(SHARED)
+    first.signal(SHARED, ready=True)
     first.forget("B")
     with pytest.raises(OSError, match="shared"):
         first.heartbeat()
@@ -145,7 +145,7 @@ def test_an_error_about_one_event_concerns_no_other(tmp_path: Path) -> None:
     first, second, _ = folders(tmp_path)
     (tmp_path / "B").write_text("", "utf-8")
     for name in ("B", "C"):
-        second.signal_ready(event(name, *NAMES))
+        second.signal(event(name, *NAMES), ready=True)
     with pytest.raises(OSError, match="B"):
         second.heartbeat()
     assert first.members(event("C", *NAMES)).ready == {"vm-2"}
@@ -169,7 +169,7 @@ def test_a_folder_that_hangs_blocks_nothing(
             folder.heartbeat()
         with pytest.raises(TimeoutError, match="does not respond"):
             folder.members(SHARED)
-        folder.signal_ready(SHARED)
+        folder.signal(SHARED, ready=True)
         folder.forget("B")
     working = [thread for thread in threading.enumerate() if thread.name == "shared folder"]
     assert len(working) == 1
@@ -198,9 +198,9 @@ def test_the_files_of_a_deleted_machine_are_removed(tmp_path: Path) -> None:
     """It is silent for a week, by the clock of the folder; nothing else is touched."""
     first, second, third = folders(tmp_path)
     for folder in (first, second, third):
-        folder.signal_ready(SHARED)
+        folder.signal(SHARED, ready=True)
         folder.heartbeat()
-    second.signal_failed(event("B", "vm-2"))
+    second.signal(event("B", "vm-2"), ready=False)
     second.heartbeat()
     long_ago = time.time() - 8 * 24 * 3600
     for path in (tmp_path / "alive" / "vm-2", tmp_path / "A" / "vm-3"):
@@ -218,8 +218,8 @@ def test_the_files_of_a_deleted_machine_are_removed(tmp_path: Path) -> None:
 def test_a_machine_that_failed(tmp_path: Path) -> None:
     """The others see it until the machine is ready after all, or the event is over."""
     first, second, third = folders(tmp_path)
-    second.signal_failed(SHARED)
-    third.signal_failed(SHARED)
+    second.signal(SHARED, ready=False)
+    third.signal(SHARED, ready=False)
     second.heartbeat()
     third.heartbeat()
     assert first.members(SHARED) == members(*NAMES, failed=("vm-2", "vm-3"))

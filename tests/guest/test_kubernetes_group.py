@@ -42,12 +42,12 @@ def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
 def test_machines_see_each_others_readiness_on_their_nodes(pair: Double) -> None:
     """Signalling makes no call by itself, and each machine writes once."""
     with nodes() as first, nodes("vm-2") as second:
-        first.signal_ready(SHARED)
+        first.signal(SHARED, ready=True)
         assert pair.calls == []
         assert first.members(SHARED) == GroupMembers(
             frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"})
         )
-        second.signal_ready(SHARED)
+        second.signal(SHARED, ready=True)
         second.members(SHARED)
         second.members(SHARED)
         metadata = pair.nodes["node-2"]["metadata"]
@@ -60,11 +60,11 @@ def test_machines_see_each_others_readiness_on_their_nodes(pair: Double) -> None
 def test_the_leader_sees_failures_on_the_nodes(pair: Double) -> None:
     """The same label shows them, until the machine is ready after all."""
     with nodes() as first, nodes("vm-2") as second:
-        second.signal_failed(SHARED)
+        second.signal(SHARED, ready=False)
         second.members(SHARED)
         assert first.members(SHARED).failed == {"vm-2"}
         assert first.members(SHARED).ready == set()
-        second.signal_ready(SHARED)
+        second.signal(SHARED, ready=True)
         pair.clock.sleep(1)
         second.members(SHARED)
         assert first.members(SHARED).failed == set()
@@ -76,7 +76,7 @@ def test_nodes_whose_names_say_nothing_about_their_machines(pair: Double) -> Non
     for node in pair.nodes.values():
         node["spec"]["providerID"] = ""
     with nodes() as first, nodes("vm-2") as second:
-        second.signal_ready(SHARED)
+        second.signal(SHARED, ready=True)
         second.members(SHARED)
         assert first.members(SHARED) == GroupMembers(
             frozenset({"vm-1", "vm-2"}), frozenset({"vm-2"})
@@ -86,7 +86,7 @@ def test_nodes_whose_names_say_nothing_about_their_machines(pair: Double) -> Non
 def test_finished_events_are_removed(pair: Double) -> None:
     """Marks of other kinds stay. After a failure it is tried again, but not every second."""
     with nodes() as first:
-        first.signal_ready(SHARED)
+        first.signal(SHARED, ready=True)
         first.members(SHARED)
         drain(pair)
         first.forget(ID.lower())
@@ -127,7 +127,7 @@ def test_the_removal_of_a_label_that_fails_for_minutes_is_given_up(pair: Double)
 def test_a_query_while_an_event_ends_leaves_no_label(pair: Double) -> None:
     """The label that it writes is removed after it, by the same thread."""
     with nodes() as first:
-        first.signal_ready(SHARED)
+        first.signal(SHARED, ready=True)
         first.members(SHARED)
         before = state(pair)
         first.forget(ID)
@@ -175,7 +175,7 @@ def test_a_machine_becomes_alive_with_its_node(pair: Double) -> None:
 def test_api_failures_raise_oserror(pair: Double) -> None:
     """The agent queries again, and readiness is not lost."""
     with nodes() as first:
-        first.signal_ready(SHARED)
+        first.signal(SHARED, ready=True)
         pair.failing = [failure(503, "not now")]
         with pytest.raises(OSError, match="not now"):
             first.members(SHARED)
@@ -190,7 +190,7 @@ def test_a_machine_without_a_node_reports_it(pair: Double, monkeypatch: pytest.M
     monkeypatch.delenv("NODE_NAME")
     del pair.nodes["node-1"]
     with nodes() as first:
-        first.signal_ready(SHARED)
+        first.signal(SHARED, ready=True)
         with pytest.raises(OSError, match="'vm-1'"):
             first.members(SHARED)
 
@@ -240,7 +240,7 @@ def test_fifty_machines_in_one_event_stay_below_sixty_calls_a_second(
                     cluster.lease(name, f"2030-01-01T00:00:{second:02}.000000Z")
             for name, agent in agents.items():
                 if second == 20:
-                    agent.signal_ready(event)
+                    agent.signal(event, ready=True)
                 members = agent.members(event)
                 if name == "vm-1":
                     ready.append(len(members.ready))

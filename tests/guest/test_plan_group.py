@@ -97,8 +97,8 @@ def test_a_machine_tells_its_group_that_a_required_hook_failed(failure: str) -> 
     assert "failed A" not in agent.reads(event("A", *THREE, notice=timedelta(seconds=9)))
     lines = ("begun drain", "begun note", "done note", "done drain: exit code 1")
     again = PlannedAgent(group=FOLDER, journal=journal("seen", *lines, seen=SHARED))
-    again.starts(SHARED)
-    assert [type(action).__name__ for action in again.actions] == ["SignalFailed"]
+    assert again.starts(SHARED) == ["failed A"]
+    assert again.notes == []
 
 
 def test_a_machine_that_failed_may_become_ready() -> None:

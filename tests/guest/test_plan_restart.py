@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.guest.agent.actions import AgentJournalEntry, SignalReady, WriteNote
+from fairwarning.guest.agent.actions import AgentJournalEntry, SignalState, WriteNote
 from fairwarning.guest.events import Event, EventStatus, Phase
 from tests.guest.notices import ALL, DRAIN, FOLDER, ME, NOW, THREE, event, hook
 from tests.guest.planned_agent import PlannedAgent, journal
@@ -79,7 +79,7 @@ def test_a_restart_signals_readiness_again() -> None:
     shared = event("A", *THREE)
     agent = PlannedAgent(group=FOLDER, journal=journal(*PREPARED, seen=shared))
     agent.starts(shared)
-    assert agent.actions == [SignalReady(shared)]
+    assert agent.actions == [SignalState(shared, ready=True)]
 
 
 @pytest.mark.parametrize("listed", [True, False])

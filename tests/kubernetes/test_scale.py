@@ -50,7 +50,7 @@ def test_many_machines_in_one_event(cluster: AgentCluster, monkeypatch: pytest.M
                 cluster.renew_leases()
             if second == SECONDS // 2:
                 for agent in agents:
-                    agent.signal_ready(event)
+                    agent.signal(event, ready=True)
             members = list(executor.map(lambda agent: agent.members(event), agents))
             time.sleep(max(0.0, began + 1 - time.monotonic()))
             rates.append((cluster.calls().total() - before) / (time.monotonic() - began))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
@@ -12,7 +11,6 @@ from fairwarning.core.errors import Refused
 LINK_LOCAL = "http://169.254.169.254"
 VARIABLE = "FAIRWARNING_ENDPOINT"
 _PORT = 80
-_PRINTED = re.compile("[!-~]*")  # what a request line may contain
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,6 @@ class EndpointAddress:
     host: str = ""
     port: int = _PORT
     socket: str = ""
-    base: str = ""  # a prefix of every request path
 
     @property
     def authority(self) -> str:
@@ -41,7 +38,7 @@ class EndpointAddress:
     def __str__(self) -> str:
         if self.socket:
             return f"unix:{quote(self.socket)}"
-        return f"http://{self.authority}{self.base}"
+        return f"http://{self.authority}"
 
 
 def endpoint(configured: str | None = None) -> EndpointAddress:
@@ -54,11 +51,11 @@ def endpoint(configured: str | None = None) -> EndpointAddress:
     else:
         try:
             parts = urlsplit(text if "//" in text else f"http://{text}")
-            host, base = (parts.hostname or "").strip(), parts.path.rstrip("/")
+            host = (parts.hostname or "").strip()
             if not host.isascii():
                 host = host.encode("idna").decode("ascii")
-            if parts.scheme == "http" and host and not parts.query and _PRINTED.fullmatch(base):
-                return EndpointAddress(host, parts.port or _PORT, base=base)
+            if parts.scheme == "http" and host and not parts.query and parts.path in {"", "/"}:
+                return EndpointAddress(host, parts.port or _PORT)
         except ValueError:
             pass
     shown = f"{text[:80]!r}" + ("" if configured else f" (from {VARIABLE})")

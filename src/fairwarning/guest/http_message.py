@@ -37,7 +37,7 @@ def serialize(address: EndpointAddress, request: HttpRequest) -> bytes:
     headers = {"Host": address.authority or "localhost", **request.headers}
     if request.body:
         headers["Content-Length"] = str(len(request.body))
-    lines = [f"{request.method} {address.base}{request.path} HTTP/1.1"]
+    lines = [f"{request.method} {request.path} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + request.body
 

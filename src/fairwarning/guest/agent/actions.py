@@ -69,17 +69,11 @@ class SendApproval:
 
 
 @dataclass(frozen=True)
-class SignalReady:
-    """Tell the group that this machine is ready for an event."""
+class SignalState:
+    """Tell the group that this machine is ready, or that a required hook of it failed."""
 
     event: Event
-
-
-@dataclass(frozen=True)
-class SignalFailed:
-    """Tell the group that a required hook of this machine failed."""
-
-    event: Event
+    ready: bool
 
 
 @dataclass(frozen=True)
@@ -96,8 +90,7 @@ Action = Union[
     ShortenHook,
     StopHook,
     SendApproval,
-    SignalReady,
-    SignalFailed,
+    SignalState,
     ReportError,
 ]
 

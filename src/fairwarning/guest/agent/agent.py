@@ -26,8 +26,7 @@ from fairwarning.guest.agent.actions import (
     RunHook,
     SendApproval,
     ShortenHook,
-    SignalFailed,
-    SignalReady,
+    SignalState,
     StopHook,
     WriteNote,
     event_key,
@@ -332,10 +331,8 @@ class Agent:
             self._approvals.send(action.event)
         elif isinstance(action, ReportError):
             self._report_error(action.event.id, action.error)
-        elif self._peers is not None and isinstance(action, SignalReady):
-            self._peers.signal_ready(action.event)
-        elif self._peers is not None and isinstance(action, SignalFailed):
-            self._peers.signal_failed(action.event)
+        elif self._peers is not None and isinstance(action, SignalState):
+            self._peers.signal(action.event, ready=action.ready)
 
     def _action_failed(self, action: Action, error: Exception) -> None:
         """Report the error, and to the plan what does not happen because of it."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from fairwarning.guest.agent import agent_metrics
-from fairwarning.guest.agent.actions import Action, RunHook, SendApproval, SignalReady
+from fairwarning.guest.agent.actions import Action, RunHook, SendApproval, SignalState
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.decisions import describe_decision
 from fairwarning.guest.agent.hooks import HookRunner
@@ -82,7 +82,7 @@ def preview_event(config: AgentConfig, machine: str, event: Event, now: datetime
         decision = WOULD_APPROVE_AT_ONCE
     elif _has(scheduled, SendApproval):
         decision = WOULD_APPROVE
-    elif _has(scheduled, SignalReady):
+    elif _has(scheduled, SignalState):
         decision = WOULD_SIGNAL
     else:
         decision = describe_decision(plan.known[event.id.upper()], config, machine)
@@ -103,7 +103,7 @@ def _succeed(plan: AgentPlan, actions: Iterable[Action], now: datetime) -> list[
     return every
 
 
-def _has(actions: Iterable[Action], kind: type[SendApproval | SignalReady]) -> bool:
+def _has(actions: Iterable[Action], kind: type[SendApproval | SignalState]) -> bool:
     return any(isinstance(action, kind) for action in actions)
 
 
@@ -178,7 +178,7 @@ class AgentDrill:
                     started += 1
             elif isinstance(action, SendApproval):
                 self._show("scheduled  the event would be approved now; a drill approves nothing")
-            elif isinstance(action, SignalReady):
+            elif isinstance(action, SignalState) and action.ready:
                 self._show("scheduled  the group would be told that this machine is ready now")
         return started
 

@@ -29,11 +29,11 @@ class PeerDirectory(Protocol):
     def heartbeat(self) -> None:
         """Show that this machine is alive; called about once a second."""
 
-    def signal_ready(self, event: Event) -> None:
-        """Tell the group that this machine is ready for the event."""
+    def signal(self, event: Event, *, ready: bool) -> None:
+        """Tell the group that this machine is ready for the event, or that a required hook failed.
 
-    def signal_failed(self, event: Event) -> None:
-        """Tell the group that a required hook of this machine failed; `signal_ready` revokes it."""
+        The last signal counts.
+        """
 
     def members(self, event: Event) -> GroupMembers:
         """Return the machines that are alive, ready and failed, by normalized name."""
@@ -93,9 +93,9 @@ class _Wish(Enum):
 class SharedFolder:
     """A shared folder with one file for a machine's heartbeat and one for its readiness or failure.
 
-    Only changes of modification times count, so the machines' clocks may differ. `signal_ready`,
-    `signal_failed` and `forget` only store the wish. The file work follows with the next heartbeat,
-    in its own thread, because a network folder may hang.
+    Only changes of modification times count, so the machines' clocks may differ. `signal` and
+    `forget` only store the wish. The file work follows with the next heartbeat, in its own thread,
+    because a network folder may hang.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -111,13 +111,9 @@ class SharedFolder:
         """Write this machine's files; raise `OSError` if the folder fails or hangs."""
         self._call(self._write_files)
 
-    def signal_ready(self, event: Event) -> None:
-        """Have the next heartbeat create this machine's readiness file."""
-        self._wish(event.id, _Wish.READY)
-
-    def signal_failed(self, event: Event) -> None:
-        """Have the next heartbeat create the file that says that this machine failed."""
-        self._wish(event.id, _Wish.FAILED)
+    def signal(self, event: Event, *, ready: bool) -> None:
+        """Have the next heartbeat create the file that says so."""
+        self._wish(event.id, _Wish.READY if ready else _Wish.FAILED)
 
     def _wish(self, event: str, wish: _Wish) -> None:
         with self._lock:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from urllib.parse import quote
 
+from fairwarning.guest.agent import system
 from fairwarning.guest.agent.actions import RunHook
 
 KEPT_BYTES = 64 * 1024  # of a program's output, from its end
@@ -37,21 +37,10 @@ class HookOutput:
         content = head + output.encode("utf-8", "replace")[-(KEPT_BYTES - len(head)) :]
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            try:
-                while content:
-                    content = content[os.write(file, content) :]
-            finally:
-                os.close(file)
+            system.write_file(path, content)
         except OSError as error:
             log.warning("cannot keep the output of hook %s in %s: %s", run.hook.name, path, error)
 
 
 def _file_name(name: str) -> str:
-    quoted = quote(name, safe=" ", errors="replace")
-    if len(quoted) <= _NAME_CHARACTERS:
-        return quoted
-    import hashlib  # noqa: PLC0415  (OpenSSL takes 4 MiB, and few names are long)
-
-    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-    return f"{quoted[:_NAME_CHARACTERS]}-{digest[:16]}"
+    return quote(name, safe=" ", errors="replace")[:_NAME_CHARACTERS]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -73,11 +72,7 @@ class HookProcesses:
         path = self._folder / str(process)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            try:
-                os.write(file, json.dumps(asdict(record)).encode())
-            finally:
-                os.close(file)
+            system.write_file(path, json.dumps(asdict(record)).encode())
         except OSError as error:
             log.warning("cannot record %s in %s: %s", record, self._folder, error)
         return path
@@ -88,9 +83,9 @@ class HookProcesses:
         running = [record for record in records.values() if record.runs()]
         for record in running:
             log.warning("%s: still runs after its agent was killed; ending it", record)
-            system.terminate_group(record.process)
+            system.end_group(record.process)
         for record in _still_running(running, GRACE_SECONDS):
-            system.kill_group(record.process)
+            system.end_group(record.process, kill=True)
         running = _still_running(running, KILLED_SECONDS)
         for record in running:
             log.error("%s: does not end, and the hook may run twice; end it by hand", record)

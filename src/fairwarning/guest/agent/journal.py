@@ -195,11 +195,7 @@ class AgentJournal:
     def _rewrite(self) -> None:
         """Replace the file atomically with one that has only the current entries."""
         try:
-            new = os.open(self._new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
-            try:
-                _write(new, b"".join(map(_line, self._entries)))
-            finally:
-                os.close(new)
+            system.write_file(self._new, b"".join(map(_line, self._entries)), sync=True)
             self._close_file()  # Windows cannot replace an open file
             self._new.replace(self._path)
         except OSError:

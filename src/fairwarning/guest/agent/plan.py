@@ -25,8 +25,7 @@ from fairwarning.guest.agent.actions import (
     RunHook,
     SendApproval,
     ShortenHook,
-    SignalFailed,
-    SignalReady,
+    SignalState,
     StopHook,
     WriteNote,
 )
@@ -427,7 +426,7 @@ class AgentPlan:
         if tracked.signalled is state or not (is_ready or self._rules.has_failed(tracked)):
             return []
         tracked.signalled = state
-        return [SignalReady(tracked.event) if is_ready else SignalFailed(tracked.event)]
+        return [SignalState(tracked.event, ready=is_ready)]
 
     def _approve(self, tracked: EventState) -> list[Action]:
         tracked.approving = True

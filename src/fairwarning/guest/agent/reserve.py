@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from fairwarning.guest.agent import system
+
 RESERVE_BYTES = 64 * 1024  # some hundred lines of the journal
 _RENEW_SECONDS = 60.0  # between attempts to reserve the space again
 
@@ -34,19 +36,10 @@ class DiskReserve:
         self._tried_at = now
         try:
             if not self._path.exists() or self._path.stat().st_size != RESERVE_BYTES:
-                self._create()
+                # A disk that compresses would not store zeros.
+                system.write_file(self._path, os.urandom(RESERVE_BYTES), sync=True)
         except OSError:
             self.give_up()  # part of it would only take the last space
-
-    def _create(self) -> None:
-        file = os.open(self._path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        try:
-            content = os.urandom(RESERVE_BYTES)  # a disk that compresses would not store zeros
-            while content:
-                content = content[os.write(file, content) :]
-            os.fsync(file)
-        finally:
-            os.close(file)
 
     def give_up(self) -> bool:
         """Free the space; return whether there was any."""

@@ -164,18 +164,11 @@ def is_same_group(group: int, mark: str, variable: str) -> bool:
     return sys.platform == "linux" and _has_member(group, mark.rpartition(" ")[0], variable)
 
 
-def terminate_group(group: int) -> None:
-    """Ask a process group of an earlier agent to exit."""
+def end_group(group: int, *, kill: bool = False) -> None:
+    """Ask a process group of an earlier agent to exit, or kill it."""
     if sys.platform != "win32":
         with suppress(OSError):
-            os.killpg(group, signal.SIGTERM)
-
-
-def kill_group(group: int) -> None:
-    """Kill a process group of an earlier agent."""
-    if sys.platform != "win32":
-        with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(group, signal.SIGKILL if kill else signal.SIGTERM)
 
 
 def _has_member(group: int, boot: str, variable: str) -> bool:
@@ -263,6 +256,18 @@ def lock(path: Path) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Write a file that only the agent's user can read; with `sync`, durably."""
+    file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    try:
+        while content:
+            content = content[os.write(file, content) :]
+        if sync:
+            os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def find_writable(path: Path) -> Path | None:

@@ -104,16 +104,10 @@ class KubernetesNodes:
             self._call(lambda: self._remove_labels(forgotten))
             self._removes_at = _NEVER
 
-    def signal_ready(self, event: Event) -> None:
-        """Record readiness; the next `members` writes it, so that this does not block."""
-        self._set_state(event, IS_READY)
-
-    def signal_failed(self, event: Event) -> None:
-        """Record that a required hook failed; written like readiness."""
-        self._set_state(event, HAS_FAILED)
-
-    def _set_state(self, event: Event, state: str) -> None:
+    def signal(self, event: Event, *, ready: bool) -> None:
+        """Record the state; the next `members` writes it, so that this does not block."""
         with self._lock:
+            state = IS_READY if ready else HAS_FAILED
             self._states[event.id.upper()] = (state, time.monotonic())
 
     def members(self, event: Event) -> GroupMembers:
