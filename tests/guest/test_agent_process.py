@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import agent_metrics
-from fairwarning.guest.agent.heartbeat import LoopControl
 from fairwarning.guest.agent.log_format import MOST_LINES, LogWriter
 from tests.fixtures.http import fetch, free_port, local_url
 from tests.fixtures.programs import ROOT
@@ -152,19 +151,6 @@ def test_lines_that_do_not_fit_are_counted() -> None:
 
 
 # --- The watchdog ---------------------------------------------------------------------------------
-
-
-def test_a_loop_that_hangs_is_a_problem() -> None:
-    """One that has not begun, or asks in time, is none."""
-    loop = LoopControl("reading", limit_seconds=-1.0)
-    assert loop.problem() == ""
-    assert not loop.is_set()
-    assert loop.problem() == "the reading loop has not run for 0 s"
-    fine = LoopControl("reading")
-    assert not fine.wait(0)
-    assert fine.problem() == ""
-    fine.set()
-    assert fine.wait()
 
 
 def test_the_watchdog_is_fed_while_the_agent_decides(

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from contextlib import aclosing
 
 import pytest
 
@@ -127,17 +126,6 @@ def test_failures(guest: type[Client], failure: bytes | None) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
-    """The client raises one kind of error, and never returns a document that was not sent."""
-    with Double() as azure, guest(azure.url, patience=0) as client:
-        azure.failures += [failure] * 9
-        for read in (client.document, lambda: client.wait(0.02)):
-            with pytest.raises(Unavailable, match="NoDocument"):
-                read()
-
-
-@BOTH
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "unix:/nowhere/at/all", "http://a..b"])
 def test_an_endpoint_that_does_not_exist(guest: type[Client], url: str) -> None:
     """The error is the same for every kind of wrong address."""
@@ -227,17 +215,6 @@ def test_the_name_can_be_given(guest: type[Client]) -> None:
         assert client.me() == "VM-1"
 
 
-@BOTH
-def test_approving_on_a_closed_connection(guest: type[Client]) -> None:
-    """The approval is sent again at once on a new connection."""
-    with Double() as azure, guest(azure.url, patience=0) as client:
-        event = azure.announce("vm-1")
-        client.document()
-        azure.failures.append(RESET)
-        client.approve(event["EventId"])
-        assert azure.approved == [event["EventId"]]
-
-
 # --- Watching -------------------------------------------------------------------------------------
 
 
@@ -310,22 +287,6 @@ def test_cancelling_at_any_moment() -> None:
                     await asyncio.wait([task])
                     assert await client.me() == "vm-1"
                     assert await client.document() == known
-
-        asyncio.run(work())
-
-
-def test_closing_a_watch() -> None:
-    """The generator closes, and the client stays usable."""
-    with Double() as azure:
-        azure.announce("vm-1")
-
-        async def work() -> None:
-            async with AsyncScheduledEvents(azure.url, every=SOON) as client:
-                async with aclosing(client.watch()) as watch:
-                    async for change in watch:
-                        assert change.phase is Phase.SCHEDULED
-                        break
-                assert len(await client.events()) == 1
 
         asyncio.run(work())
 

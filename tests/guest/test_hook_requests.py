@@ -161,14 +161,6 @@ def test_an_invalid_url_fails_at_once(url: str) -> None:
         assert harness.failure().startswith("the URL is invalid: ")
 
 
-def test_https_needs_a_valid_server() -> None:
-    """A server without TLS is retried until the deadline."""
-    with answering(200) as server, hook_harness() as harness:
-        harness.run(posting(server.url.replace("http:", "https:")), seconds=5)
-        assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
-        assert server.requests == []
-
-
 def test_a_request_has_a_deadline() -> None:
     """Without a response, and with failures only."""
     with hanging() as silent, answering(500) as broken, hook_harness() as harness:

@@ -29,20 +29,6 @@ def lines(family: MetricFamily) -> list[str]:
     return [line.removeprefix(agent_metrics.PREFIX) for line in family.samples()]
 
 
-def test_a_histogram_counts_in_buckets() -> None:
-    """Buckets are cumulative; the sum and the count belong to it."""
-    family = HistogramFamily("a_seconds", "A.", ["hook"], (1, 10))
-    for seconds in (0.5, 1, 2.5, 60):
-        family.observe(seconds, "drain")
-    assert lines(family) == [
-        'a_seconds_bucket{hook="drain",le="1"} 2',
-        'a_seconds_bucket{hook="drain",le="10"} 3',
-        'a_seconds_bucket{hook="drain",le="+Inf"} 4',
-        'a_seconds_sum{hook="drain"} 64',
-        'a_seconds_count{hook="drain"} 4',
-    ]
-
-
 @pytest.mark.parametrize("amount", [12_345_678.0, 1.5e9 + 0.25, math.inf, -math.inf])
 def test_numbers_keep_their_digits(amount: float) -> None:
     """An increment of a large number must be visible."""
