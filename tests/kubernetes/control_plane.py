@@ -12,10 +12,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +32,6 @@ MISSING = (
 )
 BASE = ROOT / "deploy" / "kubernetes-agent" / "base"
 AGENT = "fairwarning-agent"
-_AUDIT_POLICY: Raw = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "Metadata", "users": [f"system:serviceaccount:kube-system:{AGENT}"]},
-        {"level": "None"},
-    ],
-}
 _NOT_YET = {401, 403, 429, *range(500, 600)}  # answers of a starting API server
 _HTTP_TIMEOUT_SECONDS = 10
 
@@ -54,8 +43,6 @@ class ControlPlane:
         self.folder = folder
         etcd, peer, self.port = free_ports(3)
         write_certificates(folder)
-        (folder / "audit.json").write_text(json.dumps(_AUDIT_POLICY))
-        self.audit = folder / "audit.log"
         self._tls = ssl.create_default_context(cafile=folder / "ca.crt")
         self._tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
         self._log = (folder / "log").open("ab")
@@ -104,8 +91,6 @@ class ControlPlane:
             f"--service-account-key-file={folder / 'sa.pub'}",
             f"--service-account-signing-key-file={folder / 'sa.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            f"--audit-policy-file={folder / 'audit.json'}",
-            f"--audit-log-path={self.audit}",
         )
 
     def ensure_started(self) -> None:
@@ -233,13 +218,3 @@ def deleted_pods(plane: ControlPlane) -> Iterator[None]:
     finally:
         ended.set()
         kubelet.join()
-
-
-def audited_calls(path: Path, start: int) -> Counter[int]:
-    """Return the number of the agents' calls in each second, from a place in the audit log."""
-    counts: Counter[int] = Counter()
-    for line in path.read_bytes()[start:].splitlines():
-        with suppress(ValueError, KeyError):  # a line that is being written
-            received = json.loads(line)["requestReceivedTimestamp"]
-            counts[int(datetime.fromisoformat(received).timestamp())] += 1
-    return counts
