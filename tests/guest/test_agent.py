@@ -98,32 +98,6 @@ def test_an_error_stays_in_its_event(tmp_path: Path) -> None:
                 agent.kill()
 
 
-@pytest.mark.spec("G4", "G6")
-def test_a_failed_hook_of_phase_over_runs_again_until_it_succeeds(tmp_path: Path) -> None:
-    """Over a restart, and a metric shows that it waits: the machine does not stay half undone."""
-    fixed, port = tmp_path / "fixed", free_port()
-
-    def waits() -> bool:
-        return metric(port, "hooks_to_retry") == 1
-
-    with Double() as azure:
-        home = AgentFolder(tmp_path / "home", azure.url)
-        home.hook("back", "over", f"[ -e {fixed} ] || exit 1", "required = false")
-        home.lines = [f'listen = "127.0.0.1:{port}"', 'approve = "at once"']
-        event = azure.announce("vm-1")
-        with AgentProcess(home, retry=0.1) as agent:
-            agent.wait_until(lambda: azure.approved)
-            azure.end(event)
-            agent.wait_until(lambda: waits() and len(home.ran("+")) > 2)
-            agent.kill()
-        before = len(home.ran("+"))
-        with AgentProcess(home, retry=0.1) as agent:
-            agent.wait_until(lambda: waits() and len(home.ran("+")) > before)
-            fixed.touch()
-            agent.wait_until(lambda: home.ran() == ["back"] and not home.steps())
-            agent.wait_until(lambda: not waits())
-
-
 @pytest.mark.spec("G6")
 def test_a_reimage(tmp_path: Path) -> None:
     """It loses the journal, so a hook with `boot` runs again; a restart of the agent keeps it."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.actions import Action, RunHook
 from fairwarning.guest.agent.config import KUBERNETES_HOOKS, AgentConfig, HookKind, HookSettings
 from fairwarning.guest.agent.event_state import HookState
@@ -47,3 +48,5 @@ def test_an_error_beside_a_decision_loses_nothing() -> None:
         failing.decide(document(event()))
         assert (Phase.SCHEDULED, "new") in failing._plan.known["A"].hooks
         assert failing._node is None
+        failing.decide(document())
+        assert agent_metrics.HOOKS_TO_RETRY.value() == 1

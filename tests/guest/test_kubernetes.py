@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.core.errors import NotFound, Unavailable
-from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig, HookKind, HookSettings
 from fairwarning.guest.agent.kubernetes import hooks
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID, TAINT
-from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, Phase
 from tests.guest.kubernetes_double import Double
@@ -103,16 +101,6 @@ def test_a_new_pod_of_the_same_name_is_not_evicted(cluster: Double) -> None:
     drain(cluster)
     assert cluster.evicted == []
     assert list(cluster.pods) == ["default/db-0"]
-
-
-def test_a_pod_that_is_already_terminating(cluster: Double) -> None:
-    """It is not evicted again."""
-    pod = cluster.pod("a")
-    pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    pod["ends"] = 12.0
-    drain(cluster)
-    assert cluster.evicted == []
-    assert cluster.clock.monotonic() >= 12
 
 
 @pytest.mark.spec("G9")
@@ -252,18 +240,3 @@ def test_the_agent_tells_the_hooks_the_name_of_the_machine(
     agent._start_kubernetes()
     drain(cluster, event=shared)
     assert state(cluster) == DRAINED
-
-
-def test_the_hooks_as_configured_functions(cluster: Double) -> None:
-    """The last line of a failure names the remaining pods; the rest is for the log."""
-    hook = HookSettings(
-        "d", Phase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
-    )
-    cluster.pod("a", app="a")
-    cluster.budgets["a"] = 0
-    work = create_work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
-    assert work.run() == "raised an error"
-    assert "default/a" in work.output().splitlines()[-1]
-    cluster.budgets["a"] = 1
-    work = create_work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
-    assert work.run() == ""

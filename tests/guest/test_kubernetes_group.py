@@ -172,29 +172,6 @@ def test_a_machine_becomes_alive_with_its_node(pair: Double) -> None:
         assert first.members(SHARED).alive == {"vm-1"}
 
 
-def test_api_failures_raise_oserror(pair: Double) -> None:
-    """The agent queries again, and readiness is not lost."""
-    with nodes() as first:
-        first.signal(SHARED, ready=True)
-        pair.failing = [failure(503, "not now")]
-        with pytest.raises(OSError, match="not now"):
-            first.members(SHARED)
-        pair.failing = [failure(403, "nodes is forbidden")]
-        with pytest.raises(OSError, match="forbidden"):
-            first.members(SHARED)
-        assert first.members(SHARED).ready == {"vm-1"}
-
-
-def test_a_machine_without_a_node_reports_it(pair: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot signal readiness."""
-    monkeypatch.delenv("NODE_NAME")
-    del pair.nodes["node-1"]
-    with nodes() as first:
-        first.signal(SHARED, ready=True)
-        with pytest.raises(OSError, match="'vm-1'"):
-            first.members(SHARED)
-
-
 def test_a_machine_follows_while_one_before_it_is_alive(pair: Double) -> None:
     """It looks rarely, and leads once that machine has been silent."""
     with nodes("vm-2") as second:

@@ -5,45 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairwarning.guest.agent.actions import RunHook, SendApproval, ShortenHook, WriteNote
+from fairwarning.guest.agent.actions import ShortenHook
 from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME, ApprovalResult
 from fairwarning.guest.agent.plan import LEAST_TIME
 from fairwarning.guest.events import Event, EventSource, EventType, Phase
-from tests.guest.notices import BACK, DRAIN, FOLDER, MARGIN, ME, NOTE, NOW, event, hook
+from tests.guest.notices import BACK, DRAIN, MARGIN, NOTE, NOW, event, hook
 from tests.guest.planned_agent import PlannedAgent, after, drained, journal
-
-
-@pytest.mark.spec("G6")
-def test_every_step_is_journaled_before_it_is_taken() -> None:
-    """A hook start and an approval come right after their journal entries."""
-    agent = PlannedAgent(DRAIN)
-    agent.reads(event())
-    assert [type(action) for action in agent.actions] == [WriteNote, WriteNote, RunHook]
-    assert agent.steps == ["seen", "begun"]
-    agent.ends("drain")
-    assert [type(action) for action in agent.actions] == [WriteNote, WriteNote, SendApproval]
-    assert agent.steps == ["done", "approving"]
-
-
-@pytest.mark.spec("G5")
-@pytest.mark.parametrize(
-    ("rule", "source", "at_first", "when_done"),
-    [
-        (ApprovalPolicy.WHEN_DONE, EventSource.PLATFORM, [], ["approve A"]),
-        (ApprovalPolicy.AT_ONCE, EventSource.PLATFORM, ["approve A"], []),
-        (ApprovalPolicy.NEVER, EventSource.USER, [], []),
-        (ApprovalPolicy.USER_ONLY, EventSource.USER, [], ["approve A"]),
-        (ApprovalPolicy.USER_ONLY, EventSource.PLATFORM, [], []),
-    ],
-)
-def test_approval_policies(
-    rule: ApprovalPolicy, source: EventSource, at_first: list[str], when_done: list[str]
-) -> None:
-    """Hooks run under every policy."""
-    agent = PlannedAgent(approve=rule)
-    assert agent.reads(event(source=source)) == ["run drain", "run note", *at_first]
-    assert agent.ends("drain") == when_done
 
 
 @pytest.mark.spec("G4")
@@ -54,26 +22,6 @@ def test_hooks_are_selected_by_type_and_source() -> None:
     freeze = event("A", type=EventType.FREEZE)
     assert agent.reads(freeze) == ["run freezes", "run any"]
     assert agent.reads(freeze, event("B", source=EventSource.USER)) == ["run users", "run any"]
-
-
-# --- Relevance ------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("G5")
-def test_an_event_of_another_machine_is_ignored() -> None:
-    """No hook, no approval, no journal entry (IG3)."""
-    agent = PlannedAgent()
-    agent.reads(event("A", "vm-2"))
-    assert agent.actions == []
-    agent.reads()
-    assert agent.actions == []
-
-
-@pytest.mark.spec("G4")
-def test_recovery_after_the_event_drops_this_machine() -> None:
-    """IG1: a drained machine must be recovered."""
-    agent = drained(DRAIN, BACK, listed=event("A", ME, "vm-2"), group=FOLDER)
-    assert agent.reads(event("A", "vm-2")) + agent.reads() == ["run back"]
 
 
 # --- Time -----------------------------------------------------------------------------------------
@@ -87,19 +35,6 @@ def test_a_hook_gets_a_minimum_of_time(seconds: int) -> None:
     agent.reads(event(notice=timedelta(seconds=seconds)))
     limits = [run.deadline - NOW for run in agent.runs]
     assert limits == [LEAST_TIME, timedelta(seconds=1)]
-
-
-@pytest.mark.spec("G4")
-def test_a_hook_that_never_began_runs_when_not_before_moves_later() -> None:
-    """It counts like any other then; a hook that ran and failed does not run again."""
-    soon = timedelta(seconds=1)
-    agent = PlannedAgent(DRAIN, NOTE)
-    agent.reads(event(notice=soon))
-    agent.ends("drain", NO_TIME_LEFT)
-    agent.ends("note", "exit code 1")
-    assert agent.reads(event("A", ME, "vm-2", notice=soon)) == []
-    assert agent.reads(event(notice=timedelta(minutes=5))) == ["run drain"]
-    assert agent.ends("drain") == ["approve A"]
 
 
 @pytest.mark.spec("G4")
@@ -139,16 +74,6 @@ def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
 
 
 @pytest.mark.spec("G4")
-def test_an_event_that_started_without_notice() -> None:
-    """There is nothing to prepare or approve, but there is recovery."""
-    agent = PlannedAgent()
-    assert agent.reads(event(started=True)) == ["run flush"]
-    agent.ends("flush")
-    assert agent.reads() == ["run back"]
-    assert not agent.runs[0].cancelled
-
-
-@pytest.mark.spec("G4")
 def test_a_cancelled_event_stops_preparation_then_recovers() -> None:
     """Recovery never runs together with preparation."""
     agent = PlannedAgent(DRAIN, BACK)
@@ -159,31 +84,10 @@ def test_a_cancelled_event_stops_preparation_then_recovers() -> None:
     assert agent.runs[0].cancelled
 
 
-@pytest.mark.spec("G6")
-def test_a_reappearing_id_is_a_new_event() -> None:
-    """It begins after recovery of the old event, whose results do not count for it."""
-    agent = PlannedAgent(DRAIN, BACK)
-    agent.reads(event())
-    agent.reads()
-    assert agent.reads(event()) == []
-    assert agent.ends("drain", "was stopped") == ["run back"]
-    assert agent.ends("back") == ["run drain"]
-    assert agent.ends("drain") == ["approve A"]
-
-
 # --- The order of hooks ---------------------------------------------------------------------------
 
 SAVE, STOP = hook("save"), hook("stop", order=10)
 UP, JOIN = hook("up", Phase.OVER, order=1), hook("join", Phase.OVER, order=2)
-
-
-def test_a_hook_begins_when_those_before_it_are_done() -> None:
-    """Those of the same number run at once; the approval waits for all."""
-    agent = PlannedAgent(STOP, DRAIN, SAVE)
-    assert agent.reads(event()) == ["run drain", "run save"]
-    assert agent.ends("save") == []
-    assert agent.ends("drain") == ["run stop"]
-    assert agent.ends("stop") == ["approve A"]
 
 
 def test_a_failed_hook_ends_the_order() -> None:

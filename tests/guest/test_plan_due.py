@@ -141,35 +141,6 @@ def test_a_failed_hook_of_phase_over_runs_again_after_a_restart(
 
 
 @pytest.mark.spec("G4")
-def test_other_hooks_of_phase_over_do_not_wait_for_a_failed_one() -> None:
-    """Each runs until it has succeeded, and not again."""
-    agent = PlannedAgent(BACK, hook("tell", Phase.OVER))
-    agent.reads(event(started=True))
-    assert agent.reads() == ["run back", "run tell"]
-    agent.ends("back", "exit code 1")
-    assert agent.waits(after(5)) == ["run back"]
-    agent.ends("tell")
-    agent.ends("back")
-    assert agent.plan.known == {}
-
-
-@pytest.mark.spec("G4")
-def test_a_new_event_does_not_wait_for_a_failed_hook_of_phase_over() -> None:
-    """Its hooks begin at once, and the old hook, which would undo them, waits for its end."""
-    agent = failed(DRAIN, BACK)
-    assert agent.reads(event("B")) == ["run drain"]
-    assert agent.ends("drain", of="B") == ["approve B"]
-    agent.waits(after(4))
-    assert agent.actions == []
-    agent.waits(after(60))
-    assert agent.runs == []
-    assert agent.reads(now=after(60)) == ["run back"]
-    assert agent.waits(after(60)) == []
-    assert agent.ends("back", of="B", now=after(60)) == ["run back"]
-    assert agent.runs[0].event.id == "A"
-
-
-@pytest.mark.spec("G4")
 def test_events_without_preparation_do_not_delay_a_failed_hook_of_phase_over() -> None:
     """There is nothing that it could undo: no hook that the approval waits for."""
     freezes = hook("freeze", Phase.SCHEDULED, EventType.FREEZE)
@@ -208,18 +179,6 @@ def failing(count: int) -> PlannedAgent:
     for name in names:
         agent.plan.done(name, Phase.OVER, "back", "exit code 1", NOW)
     return agent
-
-
-@pytest.mark.spec("G4")
-def test_a_failed_hook_of_phase_over_does_not_run_beside_itself() -> None:
-    """It is tried for one event after the other, however many wait."""
-    agent = failing(3)
-    agent.waits(after(5))
-    for name in ("E0", "E1", "E2"):
-        assert [run.event.id for run in agent.runs] == [name]
-        assert agent.waits(after(5)) == []
-        agent.ends("back", of=name, now=after(5))
-    assert agent.plan.known == {}
 
 
 @pytest.mark.spec("G4")

@@ -45,23 +45,6 @@ def test_machines_that_are_dead_or_unknown_are_waited_for(
     assert agent.hears(state, NEARLY) == approved
 
 
-def test_a_dead_leader_that_was_ready_is_replaced_at_once() -> None:
-    """All are ready: there is nothing to wait for."""
-    agent = drained(DRAIN, listed=event("A", "vm-0", ME), group=FOLDER)
-    assert agent.hears(members(ME, ready=("vm-0", ME))) == ["approve A"]
-
-
-def test_the_leader_approves_shortly_before_not_before() -> None:
-    """It still waits for its own required hooks (IG1)."""
-    others = members(*THREE)
-    agent = PlannedAgent(DRAIN, group=FOLDER)
-    agent.reads(SHARED)
-    assert agent.hears(others, NEARLY) == []
-    agent.ends("drain", now=EARLY)
-    assert agent.hears(others, EARLY) == []
-    assert agent.hears(others, NEARLY) == ["approve A"]
-
-
 @pytest.mark.parametrize("alive", [THREE, THREE[:2]])
 @pytest.mark.parametrize(("over_failures", "approved"), [(False, []), (True, ["approve A"])])
 def test_a_member_that_failed_blocks_the_approval(

@@ -38,27 +38,6 @@ def test_a_restart_during_preparation(lines: tuple[str, ...], expected: list[str
     assert list(dict.fromkeys(restarted(*lines).starts(event()))) == expected
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (PREPARED[:2], ["run back"]),
-        ((*PREPARED, "approving", "approved"), ["run back"]),
-        (("seen", "begun drain", "done drain", "over"), ["run back"]),
-        (("seen", "begun drain", "over"), ["run back"]),
-        (("seen", "over", "begun back"), ["run back"]),
-        (("seen", "over", "begun back", "done back"), []),
-    ],
-)
-def test_a_restart_after_the_event(lines: tuple[str, ...], expected: list[str]) -> None:
-    """The reboot may have been the event: no preparation, and recovery runs once."""
-    agent = restarted(*lines)
-    agent.starts()
-    assert [f"run {run.hook.name}" for run in agent.runs] == expected
-    assert all(run.event.id == "A" for run in agent.runs)
-    agent.ends("back")
-    assert agent.plan.known == {}
-
-
 def test_a_restart_after_the_event_started() -> None:
     """It is too late to prepare: the interrupted hook has failed."""
     agent = restarted("seen", "begun drain")
@@ -92,14 +71,6 @@ def test_an_event_of_another_machine_in_the_journal(listed: bool) -> None:
     assert agent.actions == [WriteNote(AgentJournalEntry("forgotten", "A"))]
 
 
-@pytest.mark.spec("G5")
-@pytest.mark.parametrize("resources", [("vm-2",), (ME, "vm-2")])
-def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ...]) -> None:
-    """IG3: the resources of the event changed while the agent was down."""
-    agent = restarted("seen", "begun drain", "done drain", "approving")
-    assert "approve A" not in agent.starts(event("A", *resources))
-
-
 @pytest.mark.parametrize("approved", [[], ["approved"]])
 def test_an_approval_waits_for_a_hook_that_was_added(approved: list[str]) -> None:
     """IG1: while the agent was down."""
@@ -109,31 +80,6 @@ def test_an_approval_waits_for_a_hook_that_was_added(approved: list[str]) -> Non
     assert "run save" in first
     assert "approve A" not in first
     assert "approve A" in agent.ends("save") + agent.waits()
-
-
-def test_a_restart_goes_on_with_the_next_hook_of_an_order() -> None:
-    """The journal knows which are done."""
-    lines = journal("seen", "begun drain", "done drain")
-    agent = PlannedAgent(DRAIN, hook("stop", order=10), journal=lines)
-    assert agent.starts(event()) == ["run stop"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "listed", "expected"),
-    [
-        # The first line was corrupt; the document lists the event again.
-        (("begun drain", "done drain", "what?"), [event()], ["run drain", "run note"]),
-        # Lines of an event may remain until compaction.
-        (("seen", "over", "forgotten"), [], []),
-    ],
-)
-def test_lines_that_are_ignored(
-    lines: tuple[str, ...], listed: list[Event], expected: list[str]
-) -> None:
-    """Those without the line `seen`, and those of a forgotten event."""
-    agent = restarted(*lines)
-    assert agent.plan.known == {}
-    assert agent.starts(*listed) == expected
 
 
 # --- Hooks with `boot` run once after each boot of the machine ------------------------------------

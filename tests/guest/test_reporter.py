@@ -215,16 +215,6 @@ def test_an_event_that_comes_back_is_new() -> None:
     assert (never.notices[-1].reason, never.notices[-1].cancelled) == ("cancelled", True)
 
 
-def test_a_restart_does_not_tell_again() -> None:
-    """What the journal knows has been told."""
-    harness = ReporterHarness(AgentConfig(hooks=(hook("drain"),)))
-    harness.read(event())
-    again = EventReporter(harness.config, ME, harness.notices.append)
-    again.restore(harness.plan.known)
-    again.update(harness.plan.known, {})
-    assert harness.phases == ["scheduled"]
-
-
 def test_only_this_machines_events_count_for_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
     """An event may no longer name it."""
     caplog.set_level(logging.INFO)
