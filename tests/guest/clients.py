@@ -7,7 +7,7 @@ for guest in (Plain, Asynchronous):
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
@@ -24,68 +24,39 @@ SOON = 0.01  # seconds between requests, to keep tests fast
 class Plain(ScheduledEvents):
     """The synchronous client."""
 
-    def __init__(
-        self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
-        name: str = "",
-        version: str = "2020-07-01",
-    ) -> None:  # fmt: skip
-        super().__init__(endpoint, name=name, every=every, patience=patience, version=version)
+    def __init__(self, endpoint: str | None = None, **settings: Any) -> None:  # noqa: ANN401  (of the client)
+        super().__init__(endpoint, **{"every": SOON, "patience": 20.0, **settings})
 
 
 class Asynchronous:
-    """The asyncio client, on its own event loop."""
+    """The asyncio client, on its own event loop: each method runs to its end."""
 
-    def __init__(
-        self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
-        name: str = "",
-        version: str = "2020-07-01",
-    ) -> None:  # fmt: skip
-        self._client = AsyncScheduledEvents(
-            endpoint, name=name, every=every, patience=patience, version=version
-        )
+    def __init__(self, endpoint: str | None = None, **settings: Any) -> None:  # noqa: ANN401  (as above)
+        settings = {"every": SOON, "patience": 20.0, **settings}
+        self._client = AsyncScheduledEvents(endpoint, **settings)
         self._runner = asyncio.Runner()
-        self.now = self._client.now
+        self.now, self.close = self._client.now, self._client.close
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *arguments, **more: self._runner.run(method(*arguments, **more))
 
     def __enter__(self) -> Self:
-        self._run(self._client.__aenter__())
+        self._runner.run(self._client.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._client.__aexit__(None, None, None))
+        self._runner.run(self._client.__aexit__(None, None, None))
         self._runner.close()
 
-    def close(self) -> None:
-        async def work() -> None:
-            self._client.close()
-
-        self._run(work())
-
-    def events(self) -> tuple[Event, ...]:
-        return self._run(self._client.events())
-
-    def document(self) -> Document:
-        return self._run(self._client.document())
-
-    def wait(self, timeout: float | None = None) -> Document:
-        return self._run(self._client.wait(timeout))
-
     def watch(self) -> Iterator[Change]:
-        changes: AsyncIterator[Change] = self._client.watch()
+        changes = self._client.watch()
 
         async def following() -> Change:
             return await anext(changes)
 
         while True:
-            yield self._run(following())
-
-    def me(self) -> str:
-        return self._run(self._client.me())
-
-    def approve(self, *events: Event | str, others: bool = False) -> None:
-        self._run(self._client.approve(*events, others=others))
+            yield self._runner.run(following())
 
 
 # --- For tests of both ----------------------------------------------------------------------------

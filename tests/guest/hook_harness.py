@@ -1,7 +1,7 @@
 """A runner of hooks that keeps their results."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,19 +28,13 @@ EVENT = Event(
 HookResult = tuple[str, Phase, str, str]
 
 
-def utc_now() -> datetime:
-    """Return the time of this machine's clock."""
-    return datetime.now(UTC)
-
-
 class HookHarness:
     """A hook runner, and the results that it reported."""
 
-    def __init__(self, state: Path | None = None, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, state: Path | None = None) -> None:
         self._results: list[HookResult] = []
         self._changed = threading.Condition()
-        self._now = now
-        self.hooks = HookRunner("vm-1", self._ended, now, state=state)
+        self.hooks = HookRunner("vm-1", self._ended, state=state)
         self._runs = 0
 
     def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
@@ -56,7 +50,7 @@ class HookHarness:
         event: Event = EVENT,
         cancelled: bool = False,
     ) -> RunHook:
-        deadline = self._now() + timedelta(seconds=seconds)
+        deadline = datetime.now(UTC) + timedelta(seconds=seconds)
         run = RunHook(hook, hook.phase, event, deadline, cancelled)
         self._runs += 1
         self.hooks.run(run)
@@ -76,11 +70,9 @@ class HookHarness:
 
 
 @contextmanager
-def hook_harness(
-    state: Path | None = None, now: Callable[[], datetime] = utc_now
-) -> Iterator[HookHarness]:
+def hook_harness(state: Path | None = None) -> Iterator[HookHarness]:
     """Check that no thread is left and that each end was reported once."""
-    harness = HookHarness(state, now)
+    harness = HookHarness(state)
     try:
         yield harness
     finally:

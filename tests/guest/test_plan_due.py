@@ -138,6 +138,7 @@ def test_a_failed_hook_of_phase_over_runs_again_after_a_restart(
     assert (agent.waits() if is_empty else agent.starts()) == ["run back"]
     agent.ends("back")
     assert agent.plan.known == {}
+    assert agent.ends("back") == []
 
 
 @pytest.mark.spec("G4")

@@ -54,7 +54,7 @@ class AsyncScheduledEvents(ClientBase):
         """Yield changes to events without end, beginning with the events that exist already."""
         known: Document | None = None
         while True:
-            self._conversation.set_known(known)
+            self._conversation.known = known
             document = await self.wait()
             for change in changes(known or Document(), document):
                 yield change

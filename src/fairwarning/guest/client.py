@@ -111,7 +111,7 @@ class ScheduledEvents(ClientBase):
         """Yield changes to events without end, beginning with the events that exist already."""
         known: Document | None = None
         while True:
-            self._conversation.set_known(known)
+            self._conversation.known = known
             document = self.wait()
             yield from changes(known or Document(), document)
             known = document

@@ -81,7 +81,8 @@ class Conversation:
         """The time of the last successful read, by the clock of `now`."""
         self._clock = EndpointClock()
         self._name = name
-        self._known: Document | None = None  # the document that the caller has
+        self.known: Document | None = None
+        """The document that the caller has: `wait` returns as soon as there is another one."""
         self._has_answered = False  # with any status
         self._is_reported = False  # that there is no document
         self._skipped: tuple[object, ...] = ()  # the last report of malformed events
@@ -104,12 +105,8 @@ class Conversation:
                 raise self._no_document()
             is_read = yield from self._poll(deadline)
         assert self._poll_state.document is not None
-        self._known = self._poll_state.document
-        return self._known
-
-    def set_known(self, known: Document | None = None) -> None:
-        """Let the next `wait` return as soon as the document differs from this one."""
-        self._known = known
+        self.known = self._poll_state.document
+        return self.known
 
     def wait(self, timeout: float | None) -> Script[Document]:
         """Return the document when it has changed since last time, or when the timeout is over.
@@ -122,11 +119,11 @@ class Conversation:
             yield from self._make_contact(deadline)
         else:
             yield from self._poll(deadline, deadline)
-        while self._poll_state.document == self._known and self._now() < deadline:
+        while self._poll_state.document == self.known and self._now() < deadline:
             yield from self._poll(deadline, deadline)
         assert self._poll_state.document is not None
-        self._known = self._poll_state.document
-        return self._known
+        self.known = self._poll_state.document
+        return self.known
 
     def _make_contact(self, deadline: float) -> Script[None]:
         """Poll until there is a first document; log that it does not come, then give up.
@@ -259,9 +256,9 @@ class Conversation:
         """Return an event by its id; read the document if the last one does not list it."""
         document = self._poll_state.document
         if document is None or document.find(event) is None:
-            known = self._known
+            known = self.known
             document = yield from self.document()
-            self._known = known  # the caller has not seen this one
+            self.known = known  # the caller has not seen this one
         skipped = {entry.id.upper() for entry in document.skipped}
         if document.assumed or event.upper() in skipped:
             raise Refused(

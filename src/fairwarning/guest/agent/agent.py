@@ -65,10 +65,6 @@ _Decide = Callable[[datetime], "list[Action]"]
 _FIXED = ("endpoint", "name", "state", "listen", "group")  # settings that a reload cannot change
 
 
-def _differ(old: AgentConfig, new: AgentConfig, name: str) -> bool:
-    return bool(getattr(old, name) != getattr(new, name))
-
-
 def _boot_event(machine: str) -> Event:
     """Return an invented event for the latest boot of the machine, with the same id until the next.
 
@@ -76,10 +72,6 @@ def _boot_event(machine: str) -> Event:
     """
     name = f"BOOT-{system.boot_id() or int(time.time())}"
     return Event(name, "Boot", EventStatus.STARTED, (machine,), description="The machine booted.")
-
-
-def _nothing(_: datetime) -> list[Action]:
-    return []
 
 
 class Agent:
@@ -193,7 +185,8 @@ class Agent:
     def _apply_new_config(self, now: datetime) -> list[Action]:
         try:
             config = self._read_config()
-            if fixed := [name for name in _FIXED if _differ(self._config, config, name)]:
+            old = self._config
+            if fixed := [name for name in _FIXED if getattr(old, name) != getattr(config, name)]:
                 text = f"to change {', '.join(fixed)}, restart the agent"
                 raise Refused("BadConfig", text)
         except FairwarningError as error:
@@ -262,7 +255,7 @@ class Agent:
             if left <= 0:  # however many messages there are
                 next_tick = time.monotonic() + TICK_SECONDS
                 self._report_progress()
-                self._act(self._plan.due if self._has_answer else _nothing)
+                self._act(self._plan.due if self._has_answer else lambda _: [])
                 continue
             try:
                 decide = self._messages.get(timeout=left)

@@ -43,20 +43,13 @@ logger = logging.getLogger(__name__)
 class HookRunner:
     """Runs hooks concurrently; no method but `close` blocks."""
 
-    def __init__(
-        self,
-        machine: str,
-        ended: Ended,
-        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-        state: Path | None = None,
-    ) -> None:
+    def __init__(self, machine: str, ended: Ended, state: Path | None = None) -> None:
         """Call `ended` once for each `run`, from any thread.
 
         The folder `state` keeps the output of hooks and the records of running programs.
         """
         self._machine = machine
         self._ended = ended
-        self._now = now
         self._output = HookOutput(state)
         self._processes = HookProcesses(state)
         self._changed = threading.Condition()
@@ -66,7 +59,7 @@ class HookRunner:
 
     def run(self, run: RunHook) -> None:
         """Start a hook."""
-        deadline = time.monotonic() + (run.deadline - self._now()).total_seconds()
+        deadline = _monotonic(run.deadline)
         work = create_work(run, self._machine, deadline, self._processes)
         running = _Running(run, work, deadline)
         with self._changed:
@@ -87,7 +80,7 @@ class HookRunner:
 
     def shorten(self, shorten: ShortenHook) -> None:
         """Make the deadline of a hook earlier; never later."""
-        deadline = time.monotonic() + (shorten.deadline - self._now()).total_seconds()
+        deadline = _monotonic(shorten.deadline)
         with self._changed:
             for running in self._running:
                 if running.matches(shorten):
@@ -262,3 +255,8 @@ class _Running:
 
 def _describe(run: RunHook, message: str) -> str:
     return f"hook {run.hook.name} (event {to_printable(run.event.id)}, {run.phase}) {message}"
+
+
+def _monotonic(deadline: datetime) -> float:
+    """Return a time of this machine's clock as one of the monotonic clock."""
+    return time.monotonic() + (deadline - datetime.now(timezone.utc)).total_seconds()

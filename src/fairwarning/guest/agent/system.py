@@ -114,8 +114,7 @@ else:
     def _kill(program: subprocess.Popen[bytes]) -> None:
         _signal(program, signal.SIGKILL)
 
-    def _kill_leftovers(program: subprocess.Popen[bytes]) -> None:
-        _signal(program, signal.SIGKILL)
+    _kill_leftovers = _kill
 
     def _signal(program: subprocess.Popen[bytes], number: signal.Signals) -> None:
         with suppress(OSError):  # the group is empty, or belongs to another user
