@@ -9,7 +9,7 @@ import pytest
 
 from tests.campaigns import split
 from tests.fixtures.waiting import on_this_machine
-from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
+from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders, one_machine
 from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G5")
@@ -112,34 +112,16 @@ def test_a_lost_approval_is_repeated_while_another_event_keeps_the_agent_busy(
             home.release_hooks()
 
 
-# --- A shared folder that fails -------------------------------------------------------------------
-
-
-@contextmanager
-def one_agent_of_a_group(folder: Path) -> Iterator[AgentGroup]:
-    """Start an agent whose group has a shared folder `shared`, which may hang."""
-    with AgentEndpoint() as cloud, ExitStack() as stack:
-        cloud.make_enabled("db", 2)
-        (home,) = stack.enter_context(agent_folders(cloud, folder, "db_0"))
-        home.usual_hooks()
-        home.lines = [f'group.folder = "{folder / "shared"}"']
-        hangs = str(folder / "shared")
-        agent = AgentProcess(home, alive=ALIVE, look=ALIVE / 10, hangs=hangs)
-        stack.enter_context(agent)
-        yield AgentGroup(cloud, [home], [agent])
-
-
-@pytest.mark.parametrize("kind", ["fails", "hangs"])
-def test_a_broken_shared_folder(tmp_path: Path, kind: str) -> None:
+def test_a_shared_folder_that_hangs(tmp_path: Path) -> None:
     """Hooks and events of a single machine go on; once repaired, the readiness is written."""
     shared = tmp_path / "shared"
-    if kind == "hangs":
-        shared.mkdir()
-        (shared / "hangs").touch()
-    else:
-        shared.write_text("not a folder", "utf-8")
-    with one_agent_of_a_group(tmp_path) as group:
-        cloud, (home,), (agent,) = group.cloud, group.homes, group.agents
+    shared.mkdir()
+    (shared / "hangs").touch()
+    with one_machine(tmp_path, 2) as (cloud, home), ExitStack() as stack:
+        home.usual_hooks()
+        home.lines = [f'group.folder = "{shared}"']
+        how = {"alive": ALIVE, "look": ALIVE / 10, "hangs": str(shared)}
+        agent = stack.enter_context(AgentProcess(home, **how))
         agent.wait_until(lambda: "cannot query the group's members" in agent.output())
         cloud.freeze("db_0", "db_1")
         agent.wait_until(lambda: "drain" in home.ran())
@@ -152,7 +134,7 @@ def test_a_broken_shared_folder(tmp_path: Path, kind: str) -> None:
         cloud.finish("db")
         event = cloud.freeze("db_0", "db_1")
         agent.wait_until(lambda: home.ran().count("drain") == 3)
-        (shared / "hangs" if kind == "hangs" else shared).unlink()
+        (shared / "hangs").unlink()
         agent.wait_until((shared / event.id.upper() / "db_0").exists)
         agent.wait_until(lambda: "can be queried again" in agent.output())
         assert agent.stop() < 5

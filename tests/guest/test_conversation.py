@@ -119,14 +119,6 @@ def test_retries_end_after_patience(failure: HttpResponse | ConnectionLost) -> N
     assert 60 <= simulation.now <= 70
 
 
-def test_no_patience_means_one_request() -> None:
-    """For callers that do not want to wait."""
-    simulation = Simulation(responding(ConnectionLost("reset")), patience=0)
-    with pytest.raises(Unavailable):
-        simulation.document()
-    assert len(simulation.requests) == 1
-
-
 @pytest.mark.parametrize(
     "ask", [Simulation.document, lambda simulation: simulation.approve("A", others=False)]
 )

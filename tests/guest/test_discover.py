@@ -1,12 +1,9 @@
 """Finding the endpoint: configured, from the environment, Azure's address, or by DHCP.
 
-No test contacts the link-local address, except in a network namespace that has only loopback.
+No test contacts the link-local address.
 """
 
-import fcntl
-import os
 import socket
-import struct
 import threading
 import uuid
 from collections.abc import Iterator
@@ -21,8 +18,6 @@ from hypothesis import strategies as st
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, EndpointAddress, endpoint
-from tests.fixtures import private_network
-from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.double import Double
 from tests.guest.test_dhcp import AZURE, END, option, reply
@@ -250,48 +245,3 @@ def test_no_dhcp_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discover, "_OFFER_SECONDS", 0.05)
     with serving(monkeypatch):
         assert discover.by_dhcp() is None
-
-
-# --- In a network namespace -----------------------------------------------------------------------
-
-METADATA = "169.254.169.254"
-SIOCSIFADDR = 0x8916
-
-
-def _find_it_by_its_address() -> None:
-    """Inside the namespace: the endpoint is found once it runs, not before."""
-    assert [name for _, name in socket.if_nameindex()] == ["lo"]
-    os.environ.pop(VARIABLE, None)
-    with pytest.raises(Unavailable, match=r"169\.254\.169\.254 does not answer.*DHCP"):
-        discover.discover()
-    with _endpoint():
-        assert discover.discover() == f"http://{METADATA}"
-        with ScheduledEvents() as client:
-            assert client.document().incarnation == 1
-
-
-@contextmanager
-def _endpoint() -> Iterator[None]:
-    """Run an endpoint at Azure's address."""
-    address = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(METADATA))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFADDR, address)
-
-    def serve() -> None:
-        for body in (b"{}", b'{"DocumentIncarnation":1,"Events":[]}'):
-            client, _ = server.accept()
-            with client:
-                client.recv(4096)
-                head = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
-                client.sendall(head + body)
-
-    with socket.create_server((METADATA, 80)) as server:
-        threading.Thread(target=serve, daemon=True).start()
-        yield
-
-
-@pytest.mark.spec("G7")
-@needs_linux
-def test_the_link_local_address() -> None:
-    """A client without configuration finds the endpoint at Azure's address."""
-    private_network.run_inside(_find_it_by_its_address)

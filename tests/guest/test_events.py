@@ -1,6 +1,7 @@
 """Documents of every version are parsed; any other response is `Unreadable`."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -8,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning import Document, Event, EventSource, EventStatus, EventType, Unreadable
+from fairwarning import (
+    Change,
+    Document,
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Phase,
+    Unreadable,
+    changes,
+)
 from fairwarning.guest import events
 
 pytestmark = pytest.mark.spec("G1")
@@ -260,3 +271,55 @@ def test_events_round_trip(raw: dict[str, Any]) -> None:
     (event,) = document.events
     written = json.loads(json.dumps(events.to_json(event)))
     assert events.from_json(written) == event
+
+
+# --- Changes between two documents ----------------------------------------------------------------
+
+PLANNED = Event("A", EventType.REBOOT, EventStatus.SCHEDULED, ("vm-1", "vm-2"), WHEN)
+STARTED = replace(PLANNED, status=EventStatus.STARTED, not_before=None)
+OTHER = replace(PLANNED, id="B")
+LATER = replace(PLANNED, not_before=WHEN + timedelta(minutes=1))
+UNDATED = replace(PLANNED, not_before=None)
+SMALLER = replace(PLANNED, resources=("vm-1",))
+STARTED_SMALLER = replace(STARTED, resources=("vm-1",))
+THIRD = replace(PLANNED, id="C")
+CANCELLED = Change(Phase.OVER, PLANNED, cancelled=True)
+
+CASES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...], tuple[Change, ...]]] = {
+    "announced": ((), (PLANNED,), (Change(Phase.SCHEDULED, PLANNED),)),
+    "unchanged": ((PLANNED,), (PLANNED,), ()),
+    "started": ((PLANNED,), (STARTED,), (Change(Phase.STARTED, STARTED),)),
+    "still started": ((STARTED,), (STARTED,), ()),
+    "over": ((STARTED,), (), (Change(Phase.OVER, STARTED),)),
+    "over before its start was seen": ((PLANNED,), (), (CANCELLED,)),
+    "started without notice": ((), (STARTED,), (Change(Phase.STARTED, STARTED),)),
+    "another date": ((PLANNED,), (LATER,), (Change(Phase.CHANGED, LATER),)),
+    "no date": ((PLANNED,), (UNDATED,), (Change(Phase.CHANGED, UNDATED),)),
+    "another order of the resources": (
+        (PLANNED,),
+        (replace(PLANNED, resources=("vm-2", "vm-1")),),
+        (),
+    ),
+    "other resources": ((PLANNED,), (SMALLER,), (Change(Phase.CHANGED, SMALLER),)),
+    "another description": ((PLANNED,), (replace(PLANNED, description="Soon."),), ()),
+    "changed and started": (
+        (PLANNED,),
+        (STARTED_SMALLER,),
+        (Change(Phase.STARTED, STARTED_SMALLER),),
+    ),
+    "an id in another case": ((PLANNED,), (replace(PLANNED, id="a"),), ()),
+    "events that are over come first": (
+        (PLANNED, OTHER),
+        (THIRD, OTHER),
+        (CANCELLED, Change(Phase.SCHEDULED, THIRD)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), CASES.values(), ids=CASES)
+def test_each_change_is_reported_once(
+    before: tuple[Event, ...], after: tuple[Event, ...], expected: tuple[Change, ...]
+) -> None:
+    """Whatever the incarnations are; they may restart."""
+    for incarnation in (6, 5, 1):
+        assert changes(Document(5, before), Document(incarnation, after)) == expected

@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,9 +24,7 @@ from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reserve import RESERVE_BYTES
 from fairwarning.guest.events import Phase
-from tests.fixtures.programs import ROOT, run_program
 from tests.guest.notices import ME, NOW, document, event, hook
-from tests.store.test_full_disk import mount_error
 
 pytestmark = pytest.mark.spec("G6")
 
@@ -364,48 +361,3 @@ def test_the_reserve_is_used_when_the_disk_is_full(
         journal.flush()
         assert reserve.stat().st_size == RESERVE_BYTES
     assert stored_entries(tmp_path) == [SEEN]
-
-
-ON_A_SMALL_DISK = """
-import os, sys
-from pathlib import Path
-from fairwarning.guest.agent.journal import AgentJournal
-from tests.guest.test_journal import BEGUN, SEEN, replace, stored_entries
-folder = Path(sys.argv[1])
-state, filler = folder / "state", os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
-journal = AgentJournal(state)
-journal.open()
-def fill():
-    for size in (4096, 512, 1):
-        try:
-            while True:
-                os.write(filler, b"x" * size)
-        except OSError:
-            pass
-fill()
-entries = [SEEN, *(replace(BEGUN, hook=f"hook {number}") for number in range(120))]
-for entry in entries:
-    journal.write(entry)
-assert not journal.failing
-journal.close()
-fill()
-journal = AgentJournal(state)
-assert journal.open() == entries
-assert journal.failing
-journal.write(BEGUN)
-os.ftruncate(filler, 0)
-journal.flush()
-assert not journal.failing
-journal.close()
-assert stored_entries(state) == [*entries, BEGUN]
-"""
-MOUNT = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -c "$3" "$1"'
-
-
-def test_a_small_disk_that_is_full(tmp_path: Path) -> None:
-    """Real files: the reserve holds the lines of some events, and the agent can start again."""
-    if reason := mount_error():
-        pytest.skip(f"no filesystem can be mounted here ({reason.strip()}); see the limit on files")
-    command = ("sh", "-c", MOUNT, "sh", str(tmp_path), sys.executable, ON_A_SMALL_DISK)
-    done = run_program("unshare", "-rm", *command, cwd=ROOT)
-    assert done.returncode == 0, done.stderr

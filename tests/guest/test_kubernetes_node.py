@@ -95,28 +95,6 @@ def test_an_old_document_removes_nothing(cluster: Double, machine: Machine, docu
     assert state(cluster) == FREE
 
 
-def test_two_agents_of_one_node(cluster: Double, machine: Machine) -> None:
-    """After an update of the DaemonSet both run for a while, and remove the marks once."""
-    second = Machine(cluster)
-    drain(cluster)
-    for _ in range(5):
-        machine.minutes(0.1)
-        second.minutes(0.1)
-    second.reconciler.close()
-    assert state(cluster) == FREE
-    assert cluster.calls.count(f"PATCH {NODE}") == 2
-
-
-def test_an_administrators_cordon_stays(cluster: Double, machine: Machine) -> None:
-    """Only what we marked as ours is undone."""
-    cluster.nodes["node-1"]["spec"]["unschedulable"] = True
-    machine.minutes(2)
-    assert state(cluster) == (True, {}, {})
-    drain(cluster)
-    machine.minutes(2)
-    assert state(cluster) == (True, {}, {})
-
-
 @pytest.mark.parametrize("note", [EVENT_ID, CORDONED])
 def test_marks_that_lost_their_event_are_removed(
     cluster: Double, machine: Machine, note: str

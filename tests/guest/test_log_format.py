@@ -73,10 +73,3 @@ def test_an_error_at_the_start_is_a_line_too(tmp_path: Path) -> None:
     (line,) = [json.loads(line) for line in done.stderr.splitlines()]
     assert line["level"] == "error"
     assert str(path) in line["message"]
-
-
-def test_another_format_is_refused() -> None:
-    """The help lists the formats."""
-    done = run_agent_command("agent", "run", "--log-format", "xml")
-    assert done.returncode == 2
-    assert "text" in done.stderr

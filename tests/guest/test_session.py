@@ -196,16 +196,3 @@ def test_only_a_document_removes_events(steps: list[tuple[HttpResponse | None, f
             pass
         assert state.document == known
         assert 0 <= state.pause(now) <= 300
-
-
-@given(ANSWERS)
-def test_only_a_document_is_a_document(response: HttpResponse) -> None:
-    """Before the first document, garbage does not count as "no events"."""
-    state = PollState()
-    try:
-        is_read = state.handle_response(state.request(0), response, 0)
-    except Refused:
-        is_read = False
-    assert is_read == (state.document is not None)
-    if state.document is not None and response.body.strip():
-        assert events.read(response.body) == state.document
