@@ -24,7 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 from fairwarning import AsyncScheduledEvents, Document, FairwarningError, ScheduledEvents
-from fairwarning.guest import async_transport, http_message, transport
+from fairwarning.guest import aio, http_message, transport
 from fairwarning.guest.agent.actions import Action, RunHook, SendApproval
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
@@ -175,8 +175,8 @@ class Guest:
                 serialize=server.serialize,
                 RECEIVE_BYTES=receive_bytes,
             ),
-            patch.multiple(async_transport, serialize=other.serialize, RECEIVE_BYTES=receive_bytes),
-            patch.object(async_transport.AsyncHttpTransport, "_connect", connect),
+            patch.multiple(aio, serialize=other.serialize, RECEIVE_BYTES=receive_bytes),
+            patch.object(aio.AsyncHttpTransport, "_connect", connect),
         ):
             yield
 

@@ -120,8 +120,8 @@ def test_a_shared_folder_that_hangs(tmp_path: Path) -> None:
     with one_machine(tmp_path, 2) as (cloud, home), ExitStack() as stack:
         home.usual_hooks()
         home.lines = [f'group.folder = "{shared}"']
-        how = {"alive": ALIVE, "look": ALIVE / 10, "hangs": str(shared)}
-        agent = stack.enter_context(AgentProcess(home, **how))
+        agent = AgentProcess(home, alive=ALIVE, look=ALIVE / 10, hangs=str(shared))
+        stack.enter_context(agent)
         agent.wait_until(lambda: "cannot query the group's members" in agent.output())
         cloud.freeze("db_0", "db_1")
         agent.wait_until(lambda: "drain" in home.ran())

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from fairwarning import AsyncScheduledEvents, Document, Phase, Refused, Unavailable
-from fairwarning.guest import async_transport, transport
+from fairwarning.guest import aio, transport
 from tests.fixtures.programs import run_python
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 from tests.guest.double import RESET, Double, Framing, refusal
@@ -64,7 +64,7 @@ def test_bytes_after_a_response(guest: type[Client], monkeypatch: pytest.MonkeyP
     """They are not read as the next response, although they arrive after the first one."""
     body = b'{"DocumentIncarnation":5,"Events":[]}'
     sent = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-    for module in (transport, async_transport):
+    for module in (transport, aio):
         monkeypatch.setattr(module, "RECEIVE_BYTES", len(sent))
     with Double() as azure, guest(azure.url, patience=0) as client:
         azure.failures.append(sent + HEAD)

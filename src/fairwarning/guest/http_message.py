@@ -112,7 +112,9 @@ class ResponseParser:
         if "transfer-encoding" in headers:
             return (yield from self._chunks(headers["transfer-encoding"]))
         if "content-length" in headers:
-            return (yield from self._take(_length(headers["content-length"])))
+            if not _LENGTH.fullmatch(length := headers["content-length"]):
+                raise InvalidResponse(f"the response has the length {length[:40]!r}")
+            return (yield from self._take(int(length)))
         self.is_reusable = False
         while not self._is_closed:
             yield
@@ -151,9 +153,3 @@ class ResponseParser:
         part = bytes(self._buffer[:size])
         del self._buffer[:size]
         return part
-
-
-def _length(text: str) -> int:
-    if not _LENGTH.fullmatch(text):
-        raise InvalidResponse(f"the response has the length {text[:40]!r}")
-    return int(text)

@@ -117,7 +117,7 @@ class Agent:
         health = self._start_health_server()
         self._start_notifier()
         self._watchdog = WatchdogNotifier()
-        self._watchdog.report_ready()
+        self._watchdog.send("READY=1\nSTATUS=watching")
         try:
             self._watch(entries)
         finally:
@@ -440,9 +440,9 @@ class Agent:
         self._deciding.is_set()
         problems = [problem for loop in self._loops.values() if (problem := loop.problem())]
         if problems:
-            self._watchdog.report_problem(problems[0])
+            self._watchdog.send(f"STATUS={problems[0]}")
         else:
-            self._watchdog.report_progress()
+            self._watchdog.send("READY=1\nWATCHDOG=1")  # the first message may have been lost
 
     def _problem(self) -> str:
         for loop in (self._deciding, *self._loops.values()):

@@ -262,7 +262,8 @@ def _hook(raw: object, place: str) -> HookSettings:
 def _notification(raw: object, place: str) -> NotifySettings:
     with at(place):
         fields = _fields(raw, _NOTIFY, "name", "kind")
-        _or_refuse(notices.check_settings, fields)
+        if sum(key in fields for key in ("url", "url_file", "url_env")) != 1:
+            raise ConfigurationError("must have one of url, url_file, url_env")
         return NotifySettings(**fields)
 
 

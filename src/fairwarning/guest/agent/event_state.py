@@ -133,10 +133,6 @@ class EventState:
         longest = LONGEST_RESEND_SECONDS if is_refused else LONGEST_OUTAGE_RESEND_SECONDS
         self.resend = Retry(now, min(pause, longest))
 
-    def note_failures(self, failed: frozenset[str], ready: frozenset[str]) -> None:
-        """Record which members of the group failed: until they are ready, also while silent."""
-        self.failed_members = (self.failed_members | failed) - ready
-
     def was_cut_short(self, phase: str, name: str, failed: str, now: datetime) -> bool:
         """Whether a hook was ended before its own timeout, so by NotBefore."""
         timeout = self.timeouts.pop((phase, name), now)

@@ -61,19 +61,8 @@ class WatchdogNotifier:
                 log.warning("cannot notify the service manager: %s", error)
                 self.close()
 
-    def report_ready(self) -> None:
-        """Report that the agent has started."""
-        self._send("READY=1\nSTATUS=watching")
-
-    def report_progress(self) -> None:
-        """Feed the watchdog; repeat that the agent has started, as that message may be lost."""
-        self._send("READY=1\nWATCHDOG=1")
-
-    def report_problem(self, problem: str) -> None:
-        """Report why the watchdog is not fed."""
-        self._send(f"STATUS={problem}")
-
-    def _send(self, message: str) -> None:
+    def send(self, message: str) -> None:
+        """Send assignments, such as `STATUS=...` or `WATCHDOG=1`; one that is lost is repeated."""
         if self._socket is not None:
             try:
                 self._socket.send(message.encode())

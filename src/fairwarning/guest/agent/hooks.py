@@ -107,7 +107,9 @@ class HookRunner:
             message = f"starts, deadline {date_text(running.run.deadline)}"
             self._log(logging.INFO, running.run, message, result="started")
             failed = self._wait_for_overdue(running) or running.execute(self._finished)
-            self._note_overdue(running)
+            with self._changed:
+                if running.works:
+                    self._overdue.add(running)
         except Exception as error:  # noqa: BLE001  (the end must be reported in any case)
             failed = f"cannot be run: {type(error).__name__}: {error}"
         self._report(running, failed, time.monotonic() - began)
@@ -122,11 +124,6 @@ class HookRunner:
                     return f"{failed}: {_describe(in_the_way[0], 'has not ended yet')}"
                 self._changed.wait(_LOOK_SECONDS)
         return ""
-
-    def _note_overdue(self, running: _Running) -> None:
-        with self._changed:
-            if running.works:
-                self._overdue.add(running)
 
     def _finished(self, running: _Running) -> None:
         with self._changed:

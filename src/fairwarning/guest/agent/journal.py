@@ -112,7 +112,9 @@ class AgentJournal:
                     except _DAMAGES as error:
                         damaged += 1
                         if damaged <= _REPORTED_LINES:
-                            self._report_damage(number, error)
+                            reason = f"{type(error).__name__}: {str(error)[:80]}"
+                            text = "line %d of %s is damaged and skipped: %s"
+                            log.warning(text, number, self._path, reason)
         except FileNotFoundError:
             return []
         if damaged > _REPORTED_LINES:
@@ -226,10 +228,6 @@ class AgentJournal:
             )
             log.error(text, self._path.parent, error)
         self.failing = True
-
-    def _report_damage(self, number: int, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {str(error)[:80]}"
-        log.warning("line %d of %s is damaged and skipped: %s", number, self._path, reason)
 
 
 def _report_interrupted(entries: list[AgentJournalEntry]) -> None:

@@ -89,12 +89,6 @@ class NotifySettings:
             raise ValueError(f"{source} does not hold a URL: {error}") from None
 
 
-def check_settings(fields: Mapping[str, object]) -> None:
-    """Raise `ValueError` unless a notification has one source of its URL."""
-    if sum(key in fields for key in ("url", "url_file", "url_env")) != 1:
-        raise ValueError("must have one of url, url_file, url_env")
-
-
 # --- Text -----------------------------------------------------------------------------------------
 
 

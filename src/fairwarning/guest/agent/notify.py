@@ -193,10 +193,6 @@ def deliver(settings: NotifySettings, notice: EventNotice) -> None:
 # --- Payloads -------------------------------------------------------------------------------------
 
 
-def _slack(_: EventNotice, text: str) -> dict[str, Any]:
-    return {"text": text}
-
-
 def _teams(notice: EventNotice, text: str) -> dict[str, Any]:
     """Return a message with an Adaptive Card, as webhooks of Workflows expect it."""
     shown = ("type", "machine", "phase", "not_before", "reason", "event_id")
@@ -230,7 +226,7 @@ def _webhook(notice: EventNotice, text: str) -> dict[str, Any]:
 
 
 _PAYLOADS: Mapping[NotifyKind, Callable[[EventNotice, str], dict[str, Any]]] = {
-    NotifyKind.SLACK: _slack,
+    NotifyKind.SLACK: lambda _, text: {"text": text},
     NotifyKind.TEAMS: _teams,
     NotifyKind.WEBHOOK: _webhook,
 }

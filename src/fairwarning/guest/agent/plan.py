@@ -264,7 +264,9 @@ class AgentPlan:
         actions: list[Action] = []
         for key, tracked in self.known.items():
             if not tracked.over and not tracked.approving and key in members:
-                tracked.note_failures(members[key].failed, members[key].ready)
+                # A member that failed has failed until it is ready, also while it is silent.
+                failed = tracked.failed_members | members[key].failed
+                tracked.failed_members = failed - members[key].ready
                 step = self._approve_as_leader
                 actions += self._guard(tracked.event, step, tracked, members[key], now)
         return actions
@@ -327,12 +329,6 @@ class AgentPlan:
     def _is_prepared(self) -> bool:
         """Whether the machine is prepared for an event, which hooks of phase over would undo."""
         return any(map(self._rules.is_prepared, self.known.values()))
-
-    def _is_stopping(self) -> bool:
-        """Whether a hook that prepares the machine runs, although its event may be over."""
-        return any(
-            tracked.is_running(Phase.SCHEDULED, Phase.STARTED) for tracked in self.known.values()
-        )
 
     def _may_begin(self) -> bool:
         """Whether hooks that prepare the machine may begin: nothing would undo what they do."""
@@ -523,15 +519,16 @@ class AgentPlan:
         is_turn = retry is not None or tracked.is_pending(Phase.OVER, hook.name)
         if not is_turn or not self._rules.may_follow(tracked, hook):
             return False
-        if self._is_prepared() or self._is_stopping():
+        events, preparing = self.known.values(), (Phase.SCHEDULED, Phase.STARTED)
+        # A hook that prepares the machine may run although its event is over.
+        if self._is_prepared() or any(other.is_running(*preparing) for other in events):
             return False
         if retry is None and not tracked.boot:
             return True
-        runs = HookState.RUNNING in (
-            other.hooks.get((Phase.OVER, hook.name)) for other in self.known.values()
-        )
         # It does not run beside itself, which many events would cause.
-        return not runs and tracked.reappeared is None and (retry is None or retry.is_due(now))
+        states = (other.hooks.get((Phase.OVER, hook.name)) for other in events)
+        is_due = tracked.reappeared is None and (retry is None or retry.is_due(now))
+        return is_due and HookState.RUNNING not in states
 
     def _time_to_recover(self, now: datetime) -> timedelta:
         """Return how long hooks of phase over may run: half the notice of an event that waits."""
