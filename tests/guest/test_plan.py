@@ -10,7 +10,7 @@ from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME, ApprovalResult
 from fairwarning.guest.agent.plan import LEAST_TIME
 from fairwarning.guest.events import Event, EventSource, EventType, Phase
-from tests.guest.notices import BACK, DRAIN, MARGIN, NOTE, NOW, event, hook
+from tests.guest.notices import BACK, DRAIN, MARGIN, ME, NOTE, NOW, event, hook
 from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 
 
@@ -46,6 +46,7 @@ def test_a_hook_that_was_cut_short_runs_when_not_before_moves_later(
     agent = PlannedAgent(hook("drain", timeout=timedelta(seconds=timeout)))
     agent.reads(event(notice=timedelta(seconds=1)))
     agent.ends("drain", f"{OUT_OF_TIME}: 3 pods left", now=after(5))
+    assert agent.reads(event("A", ME, "vm-2", notice=timedelta(seconds=1)), now=after(5)) == []
     assert agent.reads(event(), now=after(5)) == again
 
 

@@ -90,6 +90,7 @@ def recovering(*hooks: HookSettings) -> PlannedAgent:
     agent = PlannedAgent(*hooks)
     agent.reads(event(started=True))
     assert agent.reads() == ["run back"]
+    assert not agent.runs[0].cancelled
     return agent
 
 

@@ -70,7 +70,7 @@ class AgentPlan:
     # --- Restart ---
 
     def restore(self, entries: Iterable[AgentJournalEntry]) -> None:
-        """Restore the state from the journal."""
+        """Restore the state from the journal, which has no event that is forgotten."""
         for entry in entries:
             if entry.seen is not None:
                 self.known.setdefault(entry.event, EventState(entry.seen)).event = entry.seen
@@ -97,8 +97,6 @@ class AgentPlan:
             tracked.over = tracked.boot = True
         elif entry.step == "over":
             tracked.over, tracked.cancelled = True, entry.cancelled
-        elif entry.step == "forgotten":
-            del self.known[entry.event]
 
     def resume(self, document: Document, now: datetime, boot: Event | None = None) -> list[Action]:
         """Process the first document after a restart of the agent or the machine (G6).
