@@ -110,29 +110,3 @@ def test_a_function_that_hangs_runs_neither_beside_itself_nor_beside_its_undo() 
         RELEASED.set()
         assert [failed for *_, failed in harness.results()[3:]] == ["", "", ""]
         assert harness.hooks.problem() == ""
-
-
-@pytest.mark.spec("G4")
-@pytest.mark.parametrize(
-    ("phase", "undo", "waits"),
-    [
-        (Phase.SCHEDULED, Phase.OVER, True),
-        (Phase.OVER, Phase.SCHEDULED, True),
-        (Phase.STARTED, Phase.OVER, False),
-        (Phase.OVER, Phase.STARTED, False),
-    ],
-)
-def test_what_a_function_that_hangs_holds_up_of_another_event(
-    phase: Phase, undo: Phase, waits: bool
-) -> None:
-    """Only a preparation and what undoes preparations exclude each other then."""
-    RELEASED.clear()
-    with hook_harness() as harness:
-        harness.run(replace(calling("hang"), phase=phase), seconds=0.3)
-        assert harness.results()[0][3] == OUT_OF_TIME
-        other = replace(EVENT, id="B")
-        seconds = 0.3 if waits else LIMIT_SECONDS
-        harness.run(replace(calling("note"), name="back", phase=undo), seconds=seconds, event=other)
-        assert harness.results()[1][3].startswith(NO_TIME_LEFT) is waits
-        assert harness.hooks.problem(), "the first function has not ended meanwhile"
-        RELEASED.set()

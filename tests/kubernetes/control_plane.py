@@ -17,11 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tests.fixtures.certificates import certificate, key_pem, named, new_key
 from tests.fixtures.http import free_ports, is_listening
 from tests.fixtures.programs import ROOT, run_program
 from tests.fixtures.waiting import WaitLimit, wait_until
 from tests.guest.kubernetes_double import Raw
-from tests.kubernetes.certificates import write_certificates
 
 PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS") or os.devnull)
@@ -176,6 +179,26 @@ class ControlPlane:
             connection.close()
         is_json = "json" in (response.getheader("Content-Type") or "")
         return response.status, json.loads(text) if is_json else text.decode()
+
+
+def write_certificates(folder: Path) -> None:
+    """Write ca.crt, server.crt, admin.crt, the keys of the last two, and sa.key with sa.pub."""
+    authority, issuer = new_key(), named("authority")
+    (folder / "ca.crt").write_bytes(certificate(issuer, issuer, authority, authority))
+    for name, subject, usage in (
+        ("server", named("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH),
+        ("admin", named("admin", "system:masters"), ExtendedKeyUsageOID.CLIENT_AUTH),
+    ):
+        key = new_key()
+        signed = certificate(subject, issuer, key, authority, usage)
+        (folder / f"{name}.crt").write_bytes(signed)
+        (folder / f"{name}.key").write_bytes(key_pem(key))
+    tokens = new_key()
+    (folder / "sa.key").write_bytes(key_pem(tokens))
+    public = tokens.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    (folder / "sa.pub").write_bytes(public)
 
 
 _shared: list[tuple[tempfile.TemporaryDirectory[str], ControlPlane]] = []

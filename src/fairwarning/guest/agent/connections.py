@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 
 from fairwarning.guest.session import HttpResponse, retry_after
 
+CONNECT_SECONDS = 5.0
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 10.0
 _SPARE_SECONDS = 1.0  # added to the timeout of a socket, since the caller enforces the deadline
 _BODY_SECONDS = 1.0  # for the body of an error
 _BODY_BYTES = 4096
@@ -98,11 +101,6 @@ def is_transient(status: int) -> bool:
 
 
 # --- Hooks ----------------------------------------------------------------------------------------
-
-
-CONNECT_SECONDS = 5.0
-FIRST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 10.0
 
 
 class HookRequest:

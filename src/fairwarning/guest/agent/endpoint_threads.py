@@ -112,9 +112,6 @@ class DocumentReader:
         self._skipped = document.skipped
 
 
-log = logging.getLogger(__name__)
-
-
 class ApprovalSender:
     """The approvals that are being sent, each with one request: `plan` decides about another."""
 

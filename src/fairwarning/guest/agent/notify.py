@@ -34,6 +34,9 @@ ATTEMPTS = 8  # with their pauses about two minutes: after a boot, the network m
 FIRST_PAUSE_SECONDS = 1.0  # doubled after each attempt
 QUEUE_LENGTH = 100
 CLOSE_SECONDS = 3.0  # for what waits when the agent stops: a reboot may be near
+LONGEST_PAUSE_SECONDS = 60.0  # also of a server's Retry-After
+CONNECT_SECONDS = 10.0
+ATTEMPT_SECONDS = 30.0  # for an attempt, however slowly the server answers
 
 log = logging.getLogger(__name__)
 
@@ -161,11 +164,6 @@ def _log_failure(settings: NotifySettings, notice: EventNotice, reason: str) -> 
 
 
 # --- One attempt ----------------------------------------------------------------------------------
-
-
-LONGEST_PAUSE_SECONDS = 60.0  # also of a server's Retry-After
-CONNECT_SECONDS = 10.0
-ATTEMPT_SECONDS = 30.0  # for an attempt, however slowly the server answers
 
 
 class DeliveryFailed(Exception):
