@@ -71,8 +71,6 @@ class Double:
         self.requests: list[Request] = []
         self.connections = 0
 
-        self.refusals = 0  # how many of the next approvals are refused
-        self.is_busy = False  # whether approvals are answered with 503
         self.strict = False  # whether unknown parameters are refused
         self.failures: deque[bytes | None] = deque()
         """Replacements of the next responses: raw bytes, or a reset."""
@@ -227,11 +225,6 @@ class Double:
         return self._render(200, json.dumps(document).encode(), f"ETag: {tag}")
 
     def _approve(self, request: Request) -> bytes:
-        if self.is_busy:
-            return self._render(503, b"")
-        if self.refusals:
-            self.refusals -= 1
-            return self._render(400, b'{"error":"Bad request"}')
         ids = [item["EventId"] for item in json.loads(request.body)["StartRequests"]]
         self.approved += ids
         return self._render(200, b"")

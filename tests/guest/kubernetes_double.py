@@ -59,7 +59,6 @@ class Double:
         self.calls: list[str] = []  # without those that create Events
         self.events: list[Raw] = []
         self.denied: set[str] = set()  # rights that are missing, such as "patch nodes"
-        self.controller: Callable[[Raw], None] = lambda _: None  # called when a pod has ended
         self.evicted: list[tuple[str, int | None]] = []
         self.away = False  # close every connection without a response
         self.failing: list[Answer | None] = []  # for the next calls; None: a normal response
@@ -122,7 +121,6 @@ class Double:
         for key, pod in list(self.pods.items()):
             if pod.get("ends", now + 1) <= now:
                 del self.pods[key]
-                self.controller(pod)
 
     # --- Calls ---
 

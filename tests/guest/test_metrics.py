@@ -1,7 +1,6 @@
 """The registry of metrics, and the metrics of a running agent."""
 
 import math
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from tests.guest.agents import AgentProcess, one_machine
 from tests.guest.notices import NOTICE, NOW, event
 
 pytestmark = pytest.mark.spec("G8")
-
-SERIES = re.compile(r'([a-z_]+)(\{([a-z_]+="[^"\n]*",?)+\})? (\S+)')
 
 
 def lines(family: MetricFamily) -> list[str]:
@@ -88,15 +85,11 @@ def test_the_metrics_of_an_agent(tmp_path: Path) -> None:
 
         def shown() -> dict[str, float]:
             text = fetch(local_url(port, "/metrics")).text
-            series = [line for line in text.splitlines() if not line.startswith("#")]
-            matches = [SERIES.fullmatch(line) for line in series]
-            assert all(matches), series
-            names = [line.rpartition(" ")[0] for line in series]
-            assert len(set(names)) == len(names)
-            return {
-                line.rpartition(" ")[0].removeprefix("fairwarning_agent_"): float(line.split()[-1])
-                for line in series
-            }
+            assert list(text_string_to_metric_families(text))
+            series = [line.rpartition(" ") for line in text.splitlines() if line[0] != "#"]
+            assert len({name for name, _, _ in series}) == len(series)
+            prefix = agent_metrics.PREFIX
+            return {name.removeprefix(prefix): float(number) for name, _, number in series}
 
         with AgentProcess(home) as agent:
             agent.wait_until(lambda: "watching for" in agent.output())

@@ -63,15 +63,6 @@ def test_a_hook_that_was_cut_short_runs_when_not_before_moves_later(
     assert agent.reads(event(), now=after(5)) == again
 
 
-@pytest.mark.spec("G4", "G6")
-@pytest.mark.parametrize("failed", [NO_TIME_LEFT, f"{NO_TIME_LEFT}: {OUT_OF_TIME}"])
-def test_a_hook_without_time_is_remembered(failed: str) -> None:
-    """The agent restarts before NotBefore moves."""
-    lines = ("seen", "begun note", "done note", "begun drain", f"done drain: {failed}")
-    agent = PlannedAgent(journal=journal(*lines))
-    assert agent.starts(event()) == ["run drain"]
-
-
 @pytest.mark.spec("G4")
 def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
     """Running hooks get the new deadline, but the minimum of time; finished ones do not."""

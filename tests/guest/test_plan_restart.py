@@ -45,14 +45,6 @@ def test_a_restart_after_the_event_started() -> None:
     assert journal("done drain: was interrupted")[0] in agent.notes
 
 
-@pytest.mark.parametrize("over", [[], ["over"]])
-def test_a_started_hook_does_not_rerun_after_the_end(over: list[str]) -> None:
-    """A running one would be stopped, too; recovery does not wait for it."""
-    lines = journal("seen", "begun flush", *over, seen=event(started=True))
-    agent = PlannedAgent(journal=lines)
-    assert agent.starts() in (["run back"], ["stop flush"])
-
-
 def test_a_restart_signals_readiness_again() -> None:
     """Peers that query the restarted agent must see it."""
     shared = event("A", *THREE)
