@@ -299,14 +299,6 @@ def test_waiting_without_a_document(failure: ConnectionLost) -> None:
     assert 20 <= simulation.now <= 20 + 2
 
 
-def test_waiting_without_a_response() -> None:
-    """A request without a response does not extend the timeout."""
-    simulation = Simulation(responding(BUSY, QUIET))
-    simulation.document()
-    assert simulation.wait(5) == events.read(BUSY.body)
-    assert simulation.now <= 5 + 2
-
-
 # --- Long polls -----------------------------------------------------------------------------------
 
 

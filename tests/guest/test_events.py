@@ -77,15 +77,6 @@ def test_an_event_of_the_newest_version() -> None:
     assert event.duration == timedelta(seconds=9)
 
 
-@pytest.mark.parametrize("text", ["Mon, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"])
-def test_both_date_formats(text: str) -> None:
-    """They denote the same time, in UTC."""
-    not_before = parse_event(NotBefore=text).not_before
-    assert not_before == WHEN
-    assert not_before is not None
-    assert not_before.tzinfo is UTC
-
-
 @pytest.mark.parametrize(
     "value",
     [

@@ -49,22 +49,16 @@ def test_a_file_is_a_required_hook_for_every_event(tmp_path: Path) -> None:
     )
 
 
-def test_the_number_of_a_file_is_its_order(tmp_path: Path) -> None:
-    """A name without one is 0."""
-    for name in ("scheduled/005-first", "scheduled/10-drain", "scheduled/save9"):
-        write_hook(tmp_path, name)
-    assert [hook.order for hook in hooks_of(tmp_path)] == [5, 10, 0]
-
-
 def test_hooks_come_in_the_order_of_phases_and_names(tmp_path: Path) -> None:
-    """After those of the file itself."""
-    for name in ("over/10-back", "started/10-flush", "scheduled/20-save", "scheduled/10-drain"):
+    """After those of the file itself. The number in a name is the order; without one it is 0."""
+    for name in ("over/back9", "started/005-flush", "scheduled/20-save", "scheduled/10-drain"):
         write_hook(tmp_path, name)
     first = '[[hook]]\nname = "first"\nphase = "over"\ncommand = ["true"]\n'
     assert names(tmp_path, first) == [
         *("first", "scheduled/10-drain", "scheduled/20-save"),
-        *("started/10-flush", "over/10-back"),
+        *("started/005-flush", "over/back9"),
     ]
+    assert [hook.order for hook in hooks_of(tmp_path)] == [10, 20, 5, 0]
 
 
 @pytest.mark.parametrize(

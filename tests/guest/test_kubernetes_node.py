@@ -351,9 +351,7 @@ def test_the_rights_that_a_configuration_needs(cluster: Double) -> None:
 
 def test_a_group_needs_more_rights(cluster: Double) -> None:
     """To list nodes, and to read leases; without a configuration all rights are asked for."""
-    config = parse("[group]\nkubernetes = true")
-    assert config.uses_kubernetes
-    names = {what for what, _, _ in permissions(config)}
+    names = {what for what, _, _ in permissions(parse("[group]\nkubernetes = true"))}
     assert {"list nodes", "get leases in namespace kube-node-lease"} <= names
     assert "list pods" not in names
     assert names < {what for what, _, _ in permissions()}
