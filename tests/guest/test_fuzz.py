@@ -1,14 +1,19 @@
-"""The first cases of the fuzzer of the guest side, and errors beside a decision of the agent."""
+"""The first cases of the fuzzer of the guest side, planted bugs, and errors beside a decision."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
-from fairwarning.guest.agent import agent_metrics
+from fairwarning.guest import endpoint_time, events, http_message, session
+from fairwarning.guest.agent import agent, agent_metrics
 from fairwarning.guest.agent.actions import Action, RunHook
 from fairwarning.guest.agent.config import KUBERNETES_HOOKS, AgentConfig, HookKind, HookSettings
 from fairwarning.guest.agent.event_state import HookState
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Phase
-from tests.guest.fuzz import Deciding, Poison, fuzz
+from tests.guest.fuzz import Deciding, FuzzFailure, Poison, fuzz
 from tests.guest.notices import ALL, ME, document, event
 
 pytestmark = pytest.mark.spec("G1")
@@ -50,3 +55,39 @@ def test_an_error_beside_a_decision_loses_nothing() -> None:
         assert failing._node is None
         failing.decide(document())
         assert agent_metrics.HOOKS_TO_RETRY.value() == 1
+
+
+def _all_or_nothing(raw: object) -> events.Event:
+    try:
+        return FROM_JSON(raw)
+    except ValueError as error:
+        raise KeyError("planted") from error
+
+
+def _drop_after_an_error(self: agent.Agent, decide: Callable[[datetime], list[Action]]) -> None:
+    actions = decide(self._now())
+    if not self._reporter.update(self._plan.known, {}):
+        self._perform(actions)
+
+
+FROM_JSON = events.from_json
+BRIEF_SECONDS = 1.0  # for a client that waits for what is not to come, as some planted bugs do
+PLANTS = {
+    "a malformed event hides the others": (events, "from_json", _all_or_nothing),
+    "a malformed event is over": (session, "keep_skipped", lambda document, _: document),
+    "an error drops actions": (agent.Agent, "_act", _drop_after_an_error),
+    "any date is used": (endpoint_time, "_LATEST", 10**12),
+    "chunk sizes are believed": (http_message, "_CHUNK", re.compile(rb"(.*)", re.DOTALL)),
+    "any status is interim": (http_message, "_FIRST_FINAL", 300),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_planted_bug_is_found(
+    plant: tuple[object, str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fuzzer can fail."""
+    monkeypatch.setattr(*plant)
+    monkeypatch.setattr(session, "FIRST_TIMEOUT_SECONDS", BRIEF_SECONDS)
+    with pytest.raises(FuzzFailure):
+        fuzz(5_000)

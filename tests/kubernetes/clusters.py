@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,9 @@ class DoubleCluster:
     def __init__(self, double: Double, config: Path) -> None:
         self._double = double
         self._config = config
+        self._renewals = 0
+        self._times: list[float] = []
+        double.before = lambda _: self._times.append(time.monotonic())
 
     def node(self, name: str, machine: str) -> None:
         self._double.node(name, f"x://cloud/{machine}")
@@ -113,6 +117,13 @@ class DoubleCluster:
     def delete_node(self, name: str) -> None:
         del self._double.nodes[name]
 
+    def renew_leases(self) -> None:
+        self._renewals += 1
+        for name in list(self._double.nodes):
+            self._double.lease(
+                name, f"2030-01-01T00:{self._renewals // 60:02}:{self._renewals % 60:02}.000000Z"
+            )
+
     def config(self, node: str) -> Path:
         return self._config
 
@@ -127,6 +138,9 @@ class DoubleCluster:
 
     def grant(self) -> None:
         self._double.denied = set()
+
+    def calls(self) -> Counter[int]:
+        return Counter(int(moment) for moment in self._times)
 
 
 @contextmanager

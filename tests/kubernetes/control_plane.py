@@ -12,19 +12,18 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.x509.oid import ExtendedKeyUsageOID
-
-from tests.fixtures.certificates import certificate, key_pem, named, new_key
 from tests.fixtures.http import free_ports, is_listening
 from tests.fixtures.programs import ROOT, run_program
 from tests.fixtures.waiting import WaitLimit, wait_until
 from tests.guest.kubernetes_double import Raw
+from tests.kubernetes.certificates import write_certificates
 
 PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS") or os.devnull)
@@ -35,6 +34,15 @@ MISSING = (
 )
 BASE = ROOT / "deploy" / "kubernetes-agent" / "base"
 AGENT = "fairwarning-agent"
+_AUDIT_POLICY: Raw = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "users": [f"system:serviceaccount:kube-system:{AGENT}"]},
+        {"level": "None"},
+    ],
+}
 _NOT_YET = {401, 403, 429, *range(500, 600)}  # answers of a starting API server
 _HTTP_TIMEOUT_SECONDS = 10
 
@@ -46,6 +54,8 @@ class ControlPlane:
         self.folder = folder
         etcd, peer, self.port = free_ports(3)
         write_certificates(folder)
+        (folder / "audit.json").write_text(json.dumps(_AUDIT_POLICY))
+        self.audit = folder / "audit.log"
         self._tls = ssl.create_default_context(cafile=folder / "ca.crt")
         self._tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
         self._log = (folder / "log").open("ab")
@@ -94,6 +104,8 @@ class ControlPlane:
             f"--service-account-key-file={folder / 'sa.pub'}",
             f"--service-account-signing-key-file={folder / 'sa.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
+            f"--audit-policy-file={folder / 'audit.json'}",
+            f"--audit-log-path={self.audit}",
         )
 
     def ensure_started(self) -> None:
@@ -181,26 +193,6 @@ class ControlPlane:
         return response.status, json.loads(text) if is_json else text.decode()
 
 
-def write_certificates(folder: Path) -> None:
-    """Write ca.crt, server.crt, admin.crt, the keys of the last two, and sa.key with sa.pub."""
-    authority, issuer = new_key(), named("authority")
-    (folder / "ca.crt").write_bytes(certificate(issuer, issuer, authority, authority))
-    for name, subject, usage in (
-        ("server", named("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH),
-        ("admin", named("admin", "system:masters"), ExtendedKeyUsageOID.CLIENT_AUTH),
-    ):
-        key = new_key()
-        signed = certificate(subject, issuer, key, authority, usage)
-        (folder / f"{name}.crt").write_bytes(signed)
-        (folder / f"{name}.key").write_bytes(key_pem(key))
-    tokens = new_key()
-    (folder / "sa.key").write_bytes(key_pem(tokens))
-    public = tokens.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    (folder / "sa.pub").write_bytes(public)
-
-
 _shared: list[tuple[tempfile.TemporaryDirectory[str], ControlPlane]] = []
 
 
@@ -241,3 +233,13 @@ def deleted_pods(plane: ControlPlane) -> Iterator[None]:
     finally:
         ended.set()
         kubelet.join()
+
+
+def audited_calls(path: Path, start: int) -> Counter[int]:
+    """Return the number of the agents' calls in each second, from a place in the audit log."""
+    counts: Counter[int] = Counter()
+    for line in path.read_bytes()[start:].splitlines():
+        with suppress(ValueError, KeyError):  # a line that is being written
+            received = json.loads(line)["requestReceivedTimestamp"]
+            counts[int(datetime.fromisoformat(received).timestamp())] += 1
+    return counts

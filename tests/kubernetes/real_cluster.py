@@ -1,5 +1,6 @@
 """The cluster of a test on a real API server."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from tests.kubernetes.clusters import IMAGES, pod_names
 from tests.kubernetes.control_plane import (
     AGENT,
     ControlPlane,
+    audited_calls,
     deleted_pods,
     shared_control_plane,
 )
@@ -30,6 +32,7 @@ class RealCluster:
         self._binding = plane.call("GET", f"{BINDINGS}/{AGENT}")
         for path in (NODES, PODS.format("default"), PODS.format("kube-system"), BUDGETS, LEASES):
             plane.call("DELETE", path, {"gracePeriodSeconds": 0})
+        self._audited = plane.audit.stat().st_size if plane.audit.exists() else 0
 
     def node(self, name: str, machine: str) -> None:
         """Create a ready node with a lease."""
@@ -37,8 +40,7 @@ class RealCluster:
         self.plane.call("POST", NODES, {"metadata": {"name": name}, "spec": spec})
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
         self.plane.call("PATCH", f"{NODES}/{name}/status", {"status": {"conditions": [ready]}})
-        renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "renewTime": renewed}}
+        lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, **_renewed()}}
         self.plane.call("POST", LEASES, lease)
 
     def fill(self, count: int) -> None:
@@ -47,6 +49,11 @@ class RealCluster:
             spec = {"providerID": f"x://cloud/{name}"}
             self.plane.call("POST", NODES, {"metadata": {"name": name}, "spec": spec})
             self.plane.call("PATCH", f"{NODES}/{name}/status", {"status": {"images": IMAGES}})
+
+    def renew_leases(self) -> None:
+        for item in self.plane.call("GET", LEASES)["items"]:
+            path = f"{LEASES}/{item['metadata']['name']}"
+            self.plane.call("PATCH", path, {"spec": _renewed()})
 
     def pod(
         self, name: str, node: str, *, owner: str = "", grace: int = 1, namespace: str = "default"
@@ -124,6 +131,14 @@ class RealCluster:
             metadata = {"name": AGENT}
             kept = {key: self._binding[key] for key in ("roleRef", "subjects")}
             self.plane.call("POST", BINDINGS, {"metadata": metadata, **kept})
+
+    def calls(self) -> Counter[int]:
+        """Return the number of the agents' calls in each second."""
+        return audited_calls(self.plane.audit, self._audited)
+
+
+def _renewed() -> dict[str, str]:
+    return {"renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
 
 
 @contextmanager

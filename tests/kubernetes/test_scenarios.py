@@ -76,6 +76,21 @@ def test_a_node_that_is_deleted_meanwhile(node: AgentNode) -> None:
         node.finish(agent)
 
 
+def test_an_agent_that_is_killed_again_and_again(node: AgentNode) -> None:
+    """During a drain; each successor goes on, and nothing is left in the end."""
+    node.endpoint.restart("db_0")
+    for _ in range(5):
+        with node.agent() as agent:
+            agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+            agent.kill()
+    assert node.endpoint.approvals == []
+    node.cluster.set_budget("web", 1)
+    with node.agent() as agent:
+        agent.wait_until(lambda: node.endpoint.approvals)
+        assert node.cluster.pods("node-1") == []
+        node.finish(agent)
+
+
 def test_a_rolling_update_of_the_agents(node: AgentNode) -> None:
     """During a drain: the old pod ends in time, and the new one goes on with the same journal."""
     with node.agent() as agent:

@@ -43,4 +43,10 @@ class HookOutput:
 
 
 def _file_name(name: str) -> str:
-    return quote(name, safe=" ", errors="replace")[:_NAME_CHARACTERS]
+    quoted = quote(name, safe=" ", errors="replace")
+    if len(quoted) <= _NAME_CHARACTERS:
+        return quoted
+    import hashlib  # noqa: PLC0415  (OpenSSL takes 4 MiB, and few names are long)
+
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+    return f"{quoted[:_NAME_CHARACTERS]}-{digest[:16]}"
