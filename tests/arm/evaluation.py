@@ -9,7 +9,6 @@ import pytest
 
 from fairwarning.arm.templates.evaluation import Evaluation, Functions, Loops, ValueBudget
 from fairwarning.arm.templates.expressions import parse
-from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.template import DeploymentScope, Template
 from fairwarning.core.errors import Refused
 
@@ -55,7 +54,7 @@ def refusal(make: Callable[[], object]) -> str:
     return caught.value.message
 
 
-def value(text: object, functions: Functions = FUNCTIONS, loops: Loops | None = None) -> Value:
+def value(text: object, functions: Functions, loops: Loops | None) -> Value:
     """Return the value of an expression, inside these loops; $a is a variable of a lambda."""
     if isinstance(text, str):
         text = re.sub(r"\$(\w)", r"lambdaVariables('\1')", text)

@@ -293,17 +293,6 @@ def test_refusals_do_not_reveal_groups(snapshot: FleetSnapshot) -> None:
             assert ours.body.replace(OURS.encode(), b"None") == none.body, request.label
 
 
-@pytest.mark.parametrize("spelling", ["theirs", "THEIRS", "Theirs"])
-def test_a_group_is_compared_without_case(snapshot: FleetSnapshot, spelling: str) -> None:
-    """A token's group matches in any case, and matches no other group."""
-    principal = Principal(name="bob", role=Role.TENANT, group=spelling)
-    with snapshot.restore() as arm:
-        assert arm.get(f"/resourceGroups/{THEIRS}", principal=principal).status == 200
-        assert arm.get(f"/resourceGroups/{OURS}", principal=principal).status == 403
-        result = arm.get("/resourceGroups", principal=principal).json["value"]
-        assert [group["name"] for group in result] == [THEIRS]
-
-
 @each_step
 @pytest.mark.parametrize("principal", [OPERATOR, BOB, READER], ids=lambda principal: principal.name)
 def test_errors_are_short(snapshot: FleetSnapshot, principal: Principal, step: int) -> None:

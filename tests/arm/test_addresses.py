@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from fairwarning.service.config.settings import ArmSettings
-from tests.arm.attached import (
+from tests.arm.bodies import (
+    COMPUTE,
     NETWORK,
     NIC,
     PIP,
     SUBNET,
+    VM,
+    VM_SCOPE,
     VNET,
     address,
     delete,
@@ -19,9 +22,10 @@ from tests.arm.attached import (
     network,
     nic,
     put,
+    refused,
+    scale_set,
     vm,
 )
-from tests.arm.bodies import COMPUTE, VM, VM_SCOPE, refused, scale_set
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.http import Response
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.network import subnets
 from fairwarning.core.model import Resource
-from tests.arm.attached import IMAGE, NETWORK, SUBNET, VNET, ip, link
-from tests.arm.bodies import COMPUTE, Json, notice
+from tests.arm.bodies import COMPUTE, IMAGE, NETWORK, SUBNET, VNET, Json, ip, link, notice
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 from tests.fixtures.fleet import all_entities
 from tests.hostile.arm_requests import Choices

@@ -15,8 +15,24 @@ from fairwarning.core import limits
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Resource
 from fairwarning.service.reader import FleetReader
-from tests.arm.attached import LB, NETWORK, NIC, VNET, link, network, nic, put
-from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, names, refused, scale_set
+from tests.arm.bodies import (
+    COMPUTE,
+    LB,
+    NETWORK,
+    NIC,
+    VM,
+    VNET,
+    WEB,
+    Json,
+    link,
+    machine,
+    names,
+    network,
+    nic,
+    put,
+    refused,
+    scale_set,
+)
 from tests.arm.everything import state
 from tests.arm.templates import deployment
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness

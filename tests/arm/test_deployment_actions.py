@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, VM, Json, refused
+from tests.arm.bodies import VM, Json, refused
 from tests.arm.templates import deployment, resource
 from tests.fixtures.arm import HOST, SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
@@ -212,33 +212,6 @@ def test_lists_can_be_filtered(arm: ArmHarness) -> None:
     assert names(**{"$top": "1"}) == ["bad"]
     for query in ({"$filter": "name eq 'x'"}, {"$top": "0"}, {"$top": "x"}):
         assert arm.get(DEPLOYMENTS, **query).status == 400
-
-
-def test_nested_deployments_are_deployments(arm: ArmHarness) -> None:
-    """They are stored, and their outputs can be referred to, also as parameters of another."""
-    first = nested(
-        "first", resource(NET, "net"), outputs={"name": {"type": "string", "value": "one"}}
-    )
-    second = nested(
-        "second",
-        resource(MACHINE, "[parameters('name')]"),
-        parameters={"name": {"type": "string"}},
-        outputs={
-            "id": {"type": "string", "value": f"[resourceId('{MACHINE}', parameters('name'))]"}
-        },
-    )
-    second["properties"]["parameters"] = {
-        "name": {"value": "[reference('first').outputs.name.value]"}
-    }
-    output = {"id": {"type": "string", "value": "[reference('second').outputs.id.value]"}}
-    document = deploy(arm, second, first, outputs=output)
-    machine = f"{SUBSCRIPTION}{COMPUTE}/virtualMachines/one"
-    assert document["outputs"]["id"]["value"] == machine
-    listed = arm.get(DEPLOYMENTS).json["value"]
-    assert [entry["name"] for entry in listed] == ["first", "main", "second"]
-    assert listed[2]["properties"]["parameters"]["name"]["value"] == "one"
-    operations = arm.get(f"{DEPLOYMENTS}/second/operations").json["value"]
-    assert operations[0]["properties"]["targetResource"]["id"] == machine
 
 
 def test_a_nested_deployment_that_fails(arm: ArmHarness) -> None:

@@ -7,7 +7,7 @@ from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.resources import deployments
 from fairwarning.arm.types import deployment_queue
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
+from tests.arm.bodies import WEB, WEB_SCOPE, created, refused
 from tests.arm.templates import TEMPLATE, Json, deployment, hold_deployments, resource
 from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
@@ -84,15 +84,6 @@ def test_deployments_are_stored_without_secrets(arm: ArmHarness) -> None:
     assert arm.delete(DEPLOYMENT).status == 204
 
 
-def test_secure_outputs_are_not_stored(arm: ArmHarness) -> None:
-    """The value of a secure output is neither returned nor stored."""
-    outputs = {"key": {"type": "securestring", "value": "s3cret"}}
-    response = deploy(arm, outputs=outputs)
-    assert arm.ended(response) == {"status": "Succeeded"}
-    assert b"s3cret" not in arm.get(DEPLOYMENT).body
-    assert "s3cret" not in repr(vars(arm.store))
-
-
 def test_validation_creates_nothing(arm: ArmHarness) -> None:
     """Validation returns the ids of the resources, or an error."""
     properties = {"mode": "Incremental", "template": TEMPLATE}
@@ -130,25 +121,6 @@ def test_an_error_is_in_the_status(
     assert (reason["code"], reason["target"]) == (code, f"{SUBSCRIPTION}{WEB}")
     assert text in reason["message"]
     assert arm.get(WEB).status == 404
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"properties": 1},
-        {"properties": {"mode": "Incremental"}},
-        {"properties": {"template": {"resources": [1]}}},
-        {"properties": {"mode": 1, "template": {"resources": [resource("a", "b")]}}},
-        {"properties": {"template": {"outputs": {"x": {"type": "string", "value": "[y()]"}}}}},
-        {"properties": {"template": {"resources": [resource("a/b", "c", "a/b/c")]}}},
-    ],
-)
-def test_invalid_templates(arm: ArmHarness, body: Json) -> None:
-    """An invalid template fails and creates nothing."""
-    error = failed(arm, arm.put(DEPLOYMENT, body))
-    assert error["code"] == "InvalidTemplate"
-    assert arm.get(f"{COMPUTE}/virtualMachines").json == {"value": []}
 
 
 def test_unknown_groups_names_and_statuses() -> None:

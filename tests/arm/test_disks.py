@@ -5,20 +5,24 @@ from typing import Any
 
 import pytest
 
-from tests.arm.attached import (
+from tests.arm.bodies import (
+    COMPUTE,
     DISK,
     NIC,
     PIP,
+    VM,
     data_disk,
     delete,
     link,
+    names,
     network,
     nic,
     put,
+    refused,
+    scale_set,
     storage,
     vm,
 )
-from tests.arm.bodies import COMPUTE, VM, names, refused, scale_set
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C6")

@@ -2,24 +2,37 @@
 
 import pytest
 
+from fairwarning.core.model import Resource
 from tests.arm.bodies import (
     AV,
     AV_SCOPE,
     COMPUTE,
+    DISK,
+    NIC,
+    PIP,
     VM,
     VM_SCOPE,
+    VNET,
     WEB,
     WEB_SCOPE,
     created,
+    data_disk,
+    link,
     machine,
     names,
+    network,
+    nic,
     notice,
+    put,
     refused,
     scale_set,
+    storage,
     visible_events,
+    vm,
 )
 from tests.arm.templates import deployment
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+from tests.fixtures.fleet import all_entities
 
 RG = "/resourceGroups/rg"
 LOCATION = {"location": "local"}
@@ -111,18 +124,45 @@ def test_other_groups_are_not_deleted(arm: ArmHarness) -> None:
         assert arm.get(WEB.replace(RG, other)).json["sku"]["capacity"] == 1
 
 
-def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups are listed in pages, and a group with several pages of resources is deleted."""
+def test_a_group_of_several_pages(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is deleted with all of them."""
     monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 2)
-    with ArmHarness() as arm:
-        for number in range(3):
-            arm.group(f"g{number}")
-            created(arm.put(f"{NET}{number}".replace("/rg/", "/g0/"), LOCATION))
-        first = arm.get("/resourceGroups").json
-        second = arm.follow(first["nextLink"]).json
-        assert [item["name"] for item in first["value"] + second["value"]] == ["g0", "g1", "g2"]
-        arm.delete("/resourceGroups/g0")
-        assert names(arm, "/resourceGroups") == ["g1", "g2"]
-        arm.group("g0")
-        network = "/resourceGroups/g0/providers/Microsoft.Network/virtualNetworks"
-        assert names(arm, network) == []
+    for number in range(3):
+        created(arm.put(f"{NET}{number}", LOCATION))
+    arm.delete(RG)
+    assert names(arm, "/resourceGroups") == []
+    arm.group()
+    assert names(arm, NET.rpartition("/")[0]) == []
+
+
+def rest(arm: ArmHarness) -> list[str]:
+    """Return the ids of all resources in the store."""
+    entities = arm.run(all_entities(arm.store))
+    return [name for kind, name in entities if kind is Resource]
+
+
+@pytest.mark.spec("C1", "C6")
+def test_a_deletion_that_fails(arm: ArmHarness) -> None:
+    """The machine and what it uses stay as they were; a second deletion removes all."""
+    network(arm)
+    nic(arm)
+    put(arm, DISK, diskSizeGB=4)
+    attach = {"lun": 1, "createOption": "Attach", "managedDisk": link(DISK)}
+    profile = storage(data_disk(0, deleteOption="Delete"), attach)
+    vm(arm, VM, NIC, **profile, **notice())
+    vm(arm, f"{COMPUTE}/virtualMachines/other")
+    arm.driver.failing["vm"] = "the host is gone"
+    accepted = arm.delete(RG)
+    arm.advance(120)
+    ended = arm.ended(accepted)
+    assert ended["status"] == "Failed"
+    assert "the host is gone" in ended["error"]["message"]
+    assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
+    put(arm, PIP)
+    assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+    assert arm.get(VM).status == arm.get(VNET).status == arm.get(DISK).status == 200
+    arm.driver.failing.clear()
+    accepted = arm.delete(RG)
+    arm.advance(120)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert rest(arm) == []

@@ -9,14 +9,25 @@ from fairwarning.core.model import Ref
 from fairwarning.metadata import interfaces
 from fairwarning.metadata.interfaces import InterfaceFinder, NetworkInterface, derived
 from fairwarning.service.reader import FleetReader
-from tests.arm.bodies import AV, AV_SCOPE, COMPUTE, VM_SCOPE, created, machine
-from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+from tests.arm.bodies import (
+    AV,
+    AV_SCOPE,
+    COMPUTE,
+    NETWORK,
+    NIC,
+    VM,
+    VM_SCOPE,
+    created,
+    link,
+    machine,
+    network,
+    nic,
+    put,
+    vm,
+)
+from tests.fixtures.arm import ArmHarness
 
 pytestmark = pytest.mark.spec("M19")
-
-NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
-NIC = f"{NETWORK}/networkInterfaces/nic"
-VNET = f"{NETWORK}/virtualNetworks/net"
 
 
 def seen(
@@ -34,31 +45,11 @@ def seen(
     return arm.run(finder.find(arm.scope(scope), place.machine, place.number))
 
 
-def nic(
-    arm: ArmHarness,
-    path: str = NIC,
-    network: str = VNET,
-    **properties: Any,  # noqa: ANN401  (JSON)
-) -> dict[str, Any]:
-    """Create a network interface in a subnet of a virtual network; return its document."""
-    arm.group(path.split("/")[2])
-    subnets = [{"name": "front", "properties": {"addressPrefix": "10.7.8.0/22"}}]
-    created(arm.put(network, {"location": "local", "properties": {"subnets": subnets}}))
-    subnet = {"subnet": {"id": f"{SUBSCRIPTION}{network}/subnets/front"}}
-    configurations = [{"name": "first", "properties": {**subnet, **properties}}]
-    body = {"location": "local", "properties": {"ipConfigurations": configurations}}
-    return created(arm.put(path, body))
-
-
-def with_interfaces(*paths: str) -> dict[str, Any]:
-    """Return the properties of a machine with these network interfaces."""
-    return {"networkProfile": {"networkInterfaces": [{"id": SUBSCRIPTION + p} for p in paths]}}
-
-
 def test_a_machine_sees_its_arm_interface(arm: ArmHarness) -> None:
     """Address, subnet and MAC address are those that Azure's tools show, also after a restart."""
+    network(arm, "10.7.8.0/22")
     document = nic(arm)["properties"]
-    machine(arm, **with_interfaces(NIC))
+    vm(arm, VM, NIC)
     shown = NetworkInterface(
         document["ipConfigurations"][0]["properties"]["privateIPAddress"],
         22,
@@ -72,24 +63,21 @@ def test_a_machine_sees_its_arm_interface(arm: ArmHarness) -> None:
 
 def test_the_primary_interface_counts(arm: ArmHarness) -> None:
     """And its primary address, if there are several."""
-    nic(arm, f"{NETWORK}/networkInterfaces/other", privateIPAddress="10.7.8.8")
+    other = f"{NETWORK}/networkInterfaces/other"
+    put(arm, other)
     first = {"name": "a", "properties": {"privateIPAddress": "10.9.0.4", "primary": False}}
     second = {"name": "b", "properties": {"privateIPAddress": "10.9.0.5", "primary": True}}
-    properties = {"ipConfigurations": [first, second]}
-    created(arm.put(NIC, {"location": "local", "properties": properties}))
-    links = with_interfaces(f"{NETWORK}/networkInterfaces/other", NIC)
-    links["networkProfile"]["networkInterfaces"][1]["properties"] = {"primary": True}
-    machine(arm, **links)
-    assert (seen(arm).address, seen(arm).subnet, seen(arm).prefix) == (
-        "10.9.0.5",
-        "10.9.0.0",
-        16,
-    )
+    put(arm, NIC, ipConfigurations=[first, second])
+    links = [link(other), {**link(NIC), "properties": {"primary": True}}]
+    vm(arm, networkProfile={"networkInterfaces": links})
+    shown = seen(arm)
+    assert (shown.address, shown.subnet, shown.prefix) == ("10.9.0.5", "10.9.0.0", 16)
 
 
 @pytest.mark.parametrize("properties", [{}, {"networkProfile": {"networkInterfaces": []}}])
 def test_a_machine_without_an_arm_interface(arm: ArmHarness, properties: dict[str, Any]) -> None:
     """It has an interface by its number."""
+    network(arm)
     nic(arm)
     machine(arm, **properties)
     assert seen(arm) == next(derived(1))
@@ -97,10 +85,13 @@ def test_a_machine_without_an_arm_interface(arm: ArmHarness, properties: dict[st
 
 def in_set(arm: ArmHarness, name: str, address: str, **members: Any) -> None:  # noqa: ANN401
     """Create a machine in the availability set, with an interface in a network of its own."""
-    path = f"{NETWORK}/networkInterfaces/{name}"
-    nic(arm, path, f"{NETWORK}/virtualNetworks/{name}", privateIPAddress=address)
-    own = {"availabilitySet": {"id": SUBSCRIPTION + AV}, **with_interfaces(path)}
-    body = {"location": "local", "properties": own, **members}
+    own = f"{NETWORK}/networkInterfaces/{name}"
+    lan = f"{NETWORK}/virtualNetworks/{name}"
+    network(arm, "10.7.8.0/22", lan)
+    nic(arm, own, subnet=link(f"{lan}/subnets/front"), privateIPAddress=address)
+    profile = {"networkInterfaces": [link(own)]}
+    properties = {"availabilitySet": link(AV), "networkProfile": profile}
+    body = {"location": "local", "properties": properties, **members}
     created(arm.put(f"{COMPUTE}/virtualMachines/{name}", body))
 
 
@@ -147,6 +138,7 @@ def test_a_document_is_parsed_once(arm: ArmHarness, monkeypatch: pytest.MonkeyPa
     counted.bytes = counted.read = 0
     assert seen(arm, AV_SCOPE, "vm3", finder) == first
     assert (counted.bytes, counted.read) == (0, 3)
-    nic(arm, f"{NETWORK}/networkInterfaces/vm3", privateIPAddress="10.7.8.77")
+    subnet = link(f"{NETWORK}/virtualNetworks/vm3/subnets/front")
+    nic(arm, f"{NETWORK}/networkInterfaces/vm3", subnet=subnet, privateIPAddress="10.7.8.77")
     assert seen(arm, AV_SCOPE, "vm3", finder).address == "10.7.8.77"
     assert counted.bytes > 0

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.arm.bodies import AV, COMPUTE, VM, WEB, created, machine, refused, scale_set
+from tests.arm.bodies import COMPUTE, VM, WEB, created, machine, refused, scale_set
 from tests.arm.everything import FleetSnapshot
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -64,27 +64,6 @@ def test_machines_of_a_scale_set(arm: ArmHarness) -> None:
     expression = f"'virtualMachineScaleSet/id' eq '{SUBSCRIPTION}{WEB}'"
     assert "vm" not in matching(arm, MACHINES, expression)
     assert matching(arm, MACHINES, "virtualMachineScaleSet/id eq ''") == ["vm"]
-
-
-def test_filters_of_other_lists(arm: ArmHarness) -> None:
-    """Groups, sets, networks and their parts can be filtered by name and tag."""
-    arm.put("/resourceGroups/rg", {"location": "local", "tags": {"env": "prod"}})
-    arm.put("/resourceGroups/other", {"location": "local", "tags": {"env": "test"}})
-    scale_set(arm)
-    created(arm.put(AV, {"location": "local"}))
-    subnets = [{"name": "a"}, {"name": "b"}]
-    net = f"{NETWORK}/virtualNetworks/net"
-    created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
-    tag = "tagName eq 'env' and tagValue eq 'test'"
-    assert matching(arm, "/resourceGroups", tag) == ["other"]
-    for path, name in (
-        (f"{COMPUTE}/virtualMachineScaleSets", "web"),
-        (f"{COMPUTE}/availabilitySets", "av"),
-        (f"{NETWORK}/virtualNetworks", "net"),
-        (f"{net}/subnets", "a"),
-    ):
-        assert matching(arm, path, f"name eq '{name}'") == [name]
-        assert matching(arm, path, "name eq 'none'") == []
 
 
 def test_documents_without_what_a_filter_compares(arm: ArmHarness) -> None:

@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.arm.attached import LB, SUBNET, VNET, link, network, put
-from tests.arm.bodies import created, refused
+from tests.arm.bodies import LB, SUBNET, VNET, created, network, put, refused
 from tests.arm.everything import state
-from tests.arm.templates import deployment, resource
 from tests.arm.type_samples import PARTS, TypeSample, label
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -72,15 +70,3 @@ def test_bad_parts(arm: ArmHarness, subnets: object) -> None:
     assert refused(arm.put(f"{VNET}/subnets/-", {})) == (400, "InvalidParameter")
     assert refused(arm.put(f"{VNET}/subnets/{'x' * 81}", {})) == (400, "InvalidParameter")
     assert state(arm) == before
-
-
-def test_a_part_in_a_template(arm: ArmHarness) -> None:
-    """A template can write parts after their parent."""
-    kind = "Microsoft.Network/loadBalancers"
-    written = resource(f"{kind}/inboundNatRules", "lb/ssh", "lb", properties={"frontendPort": 22})
-    path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
-    created(arm.put(path, deployment(written, resource(kind, "lb"))))
-    assert arm.get(path).json["properties"]["provisioningState"] == "Succeeded"
-    rule = arm.get(f"{LB}/inboundNatRules/ssh").json
-    assert link(f"{LB}/inboundNatRules/ssh") == {"id": rule["id"]}
-    assert rule["properties"]["frontendPort"] == 22

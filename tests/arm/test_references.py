@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.attached import (
+from tests.arm.bodies import (
+    AV,
+    COMPUTE,
     DISK,
     LB,
     NETWORK,
@@ -14,7 +16,10 @@ from tests.arm.attached import (
     NSG,
     PIP,
     SUBNET,
+    VM,
     VNET,
+    WEB,
+    Json,
     address,
     delete,
     ip,
@@ -22,9 +27,10 @@ from tests.arm.attached import (
     network,
     nic,
     put,
+    refused,
+    scale_set,
     vm,
 )
-from tests.arm.bodies import AV, COMPUTE, VM, WEB, Json, refused, scale_set
 from tests.arm.everything import state
 from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, ArmHarness
 

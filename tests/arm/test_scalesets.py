@@ -235,3 +235,56 @@ def test_the_instance_view_of_a_set(arm: ArmHarness) -> None:
         "PowerState/running": 2,
         "ProvisioningState/succeeded": 3,
     }
+
+
+FIRST = f"{WEB}/virtualMachines/0"
+PROTECTION = "protectFromScaleIn", "protectFromScaleSetActions"
+
+
+@pytest.mark.spec("C1", "T7")
+def test_an_instance_is_read(arm: ArmHarness) -> None:
+    """An instance is read by its id or its name, and has the location of its set."""
+    scale_set(arm, model={"osProfile": {"computerNamePrefix": "w"}})
+    document = arm.get(FIRST).json
+    assert (document["name"], document["instanceId"], document["location"]) == (
+        "web_0",
+        "0",
+        "local",
+    )
+    assert document["id"] == f"{SUBSCRIPTION}{FIRST}"
+    assert document["type"] == "Microsoft.Compute/virtualMachineScaleSets/virtualMachines"
+    properties = document["properties"]
+    assert properties["latestModelApplied"] is True
+    assert properties["osProfile"]["computerName"] == "w000000"
+    assert properties["provisioningState"] == "Succeeded"
+    assert "instanceView" not in properties
+    assert arm.get(f"{WEB}/virtualMachines/web_0").json == document
+    assert arm.get(f"{WEB}/virtualMachines").json["value"][0] == document
+
+
+def test_an_unknown_instance(arm: ArmHarness) -> None:
+    """GET returns 404, also for an instance of another set; DELETE returns 204."""
+    scale_set(arm)
+    for number in ("7", "x", "db_0", "-1"):
+        assert refused(arm.get(f"{WEB}/virtualMachines/{number}")) == (404, "ResourceNotFound")
+        assert arm.delete(f"{WEB}/virtualMachines/{number}").status == 204
+    assert refused(arm.get(f"{WEB}x/virtualMachines/0")) == (404, "ResourceNotFound")
+
+
+def test_protection_is_merged_and_can_be_removed(arm: ArmHarness) -> None:
+    """Missing members stay, booleans may be strings, and a write-back changes nothing."""
+    scale_set(arm)
+    text = {"protectionPolicy": {"protectFromScaleIn": "True"}, "own": {"a": [1]}}
+    assert arm.put(FIRST, {"properties": text}).status == 200
+    assert arm.machines(WEB_SCOPE)["web_0"].protected
+    arm.put(FIRST, {"tags": {"a": "b"}, "properties": {"protectionPolicy": None}})
+    document = arm.get(FIRST).json
+    assert document["properties"]["protectionPolicy"]["protectFromScaleIn"] is True
+    assert document["properties"]["own"] == {"a": [1]}
+    assert document["tags"] == {"a": "b"}
+    arm.put(FIRST, arm.get(FIRST).json)
+    assert arm.get(FIRST).json == document
+    arm.put(FIRST, {"properties": {"protectionPolicy": dict.fromkeys(PROTECTION, False)}})
+    machine = arm.machines(WEB_SCOPE)["web_0"]
+    assert (machine.protected, machine.shielded) == (False, False)
+    assert arm.put(f"{WEB}/virtualMachines/9", {"properties": {}}).status == 404

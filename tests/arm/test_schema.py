@@ -1,7 +1,12 @@
+import json
+from typing import Any
+
 import pytest
 
+from deploy.schema.__main__ import FILE, PACKAGES, generate, installed, text_of
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.schema import types
+from fairwarning.arm.schema.types import overlay
 from fairwarning.arm.types.names import LOCKS
 from tests.arm.bodies import (
     AV,
@@ -146,3 +151,33 @@ def test_every_modeled_type_has_a_shape() -> None:
     """The types that machines consist of or refer to have shapes, and so have their parts."""
     stored = {"Microsoft.Resources/deployments", "Microsoft.Resources/tags", LOCKS}
     assert {kind.name.lower() for kind in TYPES if kind.name not in stored} <= set(types.shapes())
+
+
+Json = dict[str, Any]
+NOT_IN_SDK = {"AutoOSUpgradePolicy", "ResourceGroup", "ResourceGroupProperties"}
+
+
+@pytest.fixture(scope="module")
+def kept() -> Json:
+    """Return the content of shapes.json."""
+    content: Json = json.loads(FILE.read_text("utf-8"))
+    return content
+
+
+def test_the_shapes_are_those_of_the_sdk(kept: Json) -> None:
+    """The generator writes what is kept."""
+    for provider, package in PACKAGES.items():
+        if kept[provider]["sdk"] != installed(package):
+            pytest.skip(f"{installed(package)} is installed, {FILE.name} is of another version")
+    assert FILE.read_text("utf-8") == f"{text_of(generate())}\n", "run `python -m deploy.schema`"
+
+
+def test_the_overlay_names_models_of_the_sdk(kept: Json) -> None:
+    """A model or a word that a new version of the SDK renames does not stop being exact."""
+    compute, network = kept["Microsoft.Compute"], kept["Microsoft.Network"]
+    models = {*overlay()["exact"], *overlay()["models"]} - NOT_IN_SDK
+    assert models <= compute["models"].keys()
+    assert models.isdisjoint(network["models"])
+    assert overlay()["words"].keys().isdisjoint(network["words"])
+    for name, words in overlay()["words"].items():
+        assert set(words) <= set(compute["words"][name]), name

@@ -7,8 +7,23 @@ from typing import Any
 import pytest
 
 from fairwarning.service.config.settings import ArmSettings
-from tests.arm.attached import LB, NETWORK, NSG, SUBNET, address, link, network, put
-from tests.arm.bodies import COMPUTE, VM, WEB, WEB_SCOPE, created, refused, scale_set
+from tests.arm.bodies import (
+    COMPUTE,
+    LB,
+    NETWORK,
+    NSG,
+    SUBNET,
+    VM,
+    WEB,
+    WEB_SCOPE,
+    address,
+    created,
+    link,
+    network,
+    put,
+    refused,
+    scale_set,
+)
 from tests.arm.type_samples import without_etags
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 

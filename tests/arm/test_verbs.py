@@ -7,8 +7,7 @@ import pytest
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.types import stored
 from fairwarning.arm.types.context import ArmContext
-from tests.arm.attached import DISK
-from tests.arm.bodies import names, refused
+from tests.arm.bodies import DISK, names, refused
 from tests.arm.everything import state
 from tests.arm.type_samples import (
     PLACE,
