@@ -20,7 +20,6 @@ from fairwarning.core.commands import (
 from fairwarning.core.model import (
     EventStatus,
     EventType,
-    ImpactKind,
     Machine,
     OperationStatus,
     Priority,
@@ -74,18 +73,6 @@ def test_an_impact_without_notice_is_named_by_its_operation(harness: FleetHarnes
     harness.operate(Reimage, "vm", "vm", name="wipe it")
     error = harness.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
     assert "wipe it" in error.message
-
-
-@pytest.mark.spec("E5")
-def test_one_busy_machine_refuses_the_whole_operation(harness: FleetHarness) -> None:
-    """An operation on several machines is accepted for all of them or for none."""
-    harness.availability_set(machines=3, domains=3)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av1", name="first")
-    before = harness.scope("av")
-    command = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
-    assert harness.refusal(command).code == "MachineBusy"
-    assert harness.scope("av") == before
 
 
 @pytest.mark.spec("E5")
@@ -161,47 +148,6 @@ def test_the_rest_of_a_replaced_event_gets_new_notice(
     assert harness.impact_times()["b"] == 25 * MINUTE + 1
 
 
-@pytest.mark.spec("E5")
-def test_the_rest_of_a_replaced_event_can_be_approved(harness: FleetHarness) -> None:
-    """The new event is approved like any other, and the operation it belongs to succeeds."""
-    _pair(harness)
-    harness.operate(Restart, "av", "a", "b", name="restart")
-    harness.operate(Delete, "av", "a", name="delete")
-    harness.approve("av", "b")
-    harness.advance(60)
-    assert sorted(harness.impacts()) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
-    assert harness.operation("restart").done == 1
-    assert harness.succeeded("delete", "restart")
-
-
-@pytest.mark.spec("E5")
-def test_an_approval_does_not_outlive_the_event_it_was_for(harness: FleetHarness) -> None:
-    """An event ends when both its machines leave; it can no longer be approved or start."""
-    _pair(harness)
-    harness.operate(Restart, "av", "a", "b", name="restart")
-    harness.operate(Evict, "av", "a", "b", name="evict")
-    assert [event.type for event in harness.events("av")] == [EventType.PREEMPT] * 2
-    assert harness.operation("restart").status is OperationStatus.CANCELED
-    harness.advance(20 * MINUTE)
-    assert sorted(harness.impacts()) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
-
-
-@pytest.mark.spec("E6")
-def test_a_hundred_user_operations_may_be_scheduled(harness: FleetHarness) -> None:
-    """The hundredth operation is accepted; the next one is refused with the limit in its text."""
-    harness.availability_set(machines=101, domains=3)
-    harness.poll("av")
-    for n in range(100):
-        harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-    command = Restart(scope="av", operation="more", machines=("av100",))
-    error = harness.refusal(command)
-    assert (error.code, error.status) == ("TooManyOperations", 409)
-    assert "100" in error.message
-    harness.approve("av", "av7")  # now one operation fewer is scheduled
-    harness.do(command)
-    assert len(harness.events("av")) == 101
-
-
 @pytest.mark.spec("E6")
 def test_the_limit_is_a_setting_and_counts_operations_of_users(harness: FleetHarness) -> None:
     """The limit counts user operations, not machines, events or platform operations."""
@@ -212,7 +158,8 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users(harness: FleetHar
     for n in range(20, 29):
         harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
     command = Restart(scope="av", operation="more", machines=("av30",))
-    assert harness.refusal(command).code == "TooManyOperations"
+    error = harness.refusal(command)
+    assert (error.code, error.status, "10" in error.message) == ("TooManyOperations", 409, True)
     harness.operate(Maintain, "av", "av33", name="platform too")
     harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
     harness.do(command)

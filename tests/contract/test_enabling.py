@@ -12,7 +12,6 @@ from fairwarning.core.commands import (
     Fail,
     Maintain,
     Operate,
-    Poll,
     Redeploy,
     Restart,
 )
@@ -63,16 +62,6 @@ def test_the_last_poll_is_known_after_a_restart(harness: FleetHarness) -> None:
     assert harness.scope("vm").enabled
     harness.advance(1)
     assert not harness.scope("vm").enabled
-
-
-@pytest.mark.spec("M14")
-def test_a_second_first_poll_counts(harness: FleetHarness) -> None:
-    """Two processes may both see the first poll; the day begins with the later one."""
-    harness.standalone()
-    for _ in range(2):
-        harness.advance(100)
-        harness.do(Poll(scope="vm"))
-    assert harness.scope("vm").polled_at == NOON + 200
 
 
 @pytest.mark.spec("M14")

@@ -8,25 +8,14 @@ from fairwarning.core.commands import (
     Approve,
     Cancel,
     Configure,
-    CreateScope,
-    Degrade,
     Delete,
     Evict,
     Maintain,
-    Operate,
     Redeploy,
     Restart,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import (
-    EventStatus,
-    EventType,
-    ImpactKind,
-    Machine,
-    Priority,
-    Rules,
-    ScopeKind,
-)
+from fairwarning.core.model import EventStatus, Priority, Rules
 from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
@@ -36,35 +25,6 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 def _spot(harness: FleetHarness, rules: Rules | None = None) -> None:
     harness.standalone(priority=Priority.SPOT, rules=rules or Rules())
     harness.poll("vm")
-
-
-NOTICES: list[tuple[type[Operate], dict[str, object], EventType, int]] = [
-    (Maintain, {}, EventType.FREEZE, 15 * MINUTE),
-    (Maintain, {"migration": True}, EventType.FREEZE, 15 * MINUTE),
-    (Maintain, {"kind": ImpactKind.REBOOT}, EventType.REBOOT, 15 * MINUTE),
-    (Maintain, {"kind": ImpactKind.REDEPLOY}, EventType.REDEPLOY, 10 * MINUTE),
-    (Restart, {}, EventType.REBOOT, 15 * MINUTE),
-    (Redeploy, {}, EventType.REDEPLOY, 10 * MINUTE),
-    (Degrade, {}, EventType.REDEPLOY, 10 * MINUTE),
-    (Evict, {}, EventType.PREEMPT, 30),
-]
-
-
-@pytest.mark.spec("E1")
-@pytest.mark.parametrize(("kind", "more", "event_type", "notice"), NOTICES)
-def test_notice_by_type(
-    harness: FleetHarness,
-    kind: type[Operate],
-    more: dict[str, object],
-    event_type: EventType,
-    notice: int,
-) -> None:
-    """NotBefore is the creation plus the notice of the type."""
-    _spot(harness)
-    harness.operate(kind, "vm", "vm", **more)  # type: ignore[arg-type]
-    event = harness.only_event("vm")
-    assert (event.type, event.status) == (event_type, SCHEDULED)
-    assert event.not_before == NOON + notice
 
 
 @pytest.mark.spec("E1")
@@ -95,24 +55,6 @@ def test_not_before_rounds_up(fraction: float) -> None:
 
 
 @pytest.mark.spec("E2")
-def test_an_event_starts_at_not_before_and_not_earlier(harness: FleetHarness) -> None:
-    """Without approval an event starts when NotBefore is reached, never earlier."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm")
-    before = harness.only_event("vm")
-    harness.advance(15 * MINUTE - 0.001)
-    assert harness.only_event("vm") == before
-    assert harness.impacts() == []
-    harness.advance(0.001)
-    assert harness.statuses("vm") == {"vm": STARTED}
-    assert harness.only_event("vm").id == before.id
-    assert harness.impacts() == [("vm", ImpactKind.REBOOT)]
-    harness.advance(60)
-    assert harness.events("vm") == []
-    assert harness.succeeded("op")
-
-
-@pytest.mark.spec("E2")
 def test_approving_again_changes_nothing(harness: FleetHarness) -> None:
     """Approving again, after the start, or in lower case, has no further effect."""
     harness.make_enabled("vm")
@@ -129,17 +71,6 @@ def test_approving_again_changes_nothing(harness: FleetHarness) -> None:
         FactType.APPROVED,
         FactType.STARTED,
     ]
-
-
-@pytest.mark.spec("E2")
-def test_approving_after_not_before_changes_nothing(harness: FleetHarness) -> None:
-    """An approval after NotBefore is accepted and changes nothing."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm")
-    harness.advance(15 * MINUTE)
-    before = harness.scope("vm"), harness.journal()
-    harness.approve("vm")
-    assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E2", "T6")
@@ -167,49 +98,3 @@ def test_a_started_event_cannot_be_cancelled(harness: FleetHarness) -> None:
     harness.advance(60)
     assert harness.refusal(Cancel(scope="vm", event=event.id)).status == 404
     assert harness.succeeded("op")
-
-
-@pytest.mark.spec("E4")
-def test_an_event_stays_within_one_update_domain(harness: FleetHarness) -> None:
-    """An operation over several domains has one event per domain, each with its own start."""
-    harness.availability_set(machines=6, domains=3)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av5", "av0", "av4", "av3", "av1")
-    resources = [event.resources for event in harness.events("av")]
-    assert resources == [("av0", "av3"), ("av4", "av1"), ("av5",)]
-    assert len({event.id for event in harness.events("av")}) == 3
-    harness.approve("av", "av4")
-    assert harness.impacted() == ["av4", "av1"]
-    assert harness.statuses("av")["av0"] is SCHEDULED
-    harness.approve("av", "av0", "av5")
-    harness.advance(60)
-    assert harness.operation("op").done == 5
-    assert harness.succeeded("op")
-
-
-@pytest.mark.spec("E4")
-@pytest.mark.parametrize("kind", [Evict, Delete])
-def test_evictions_and_deletes_are_announced_for_each_machine(
-    harness: FleetHarness, kind: type[Operate]
-) -> None:
-    """Evictions and deletes have one event per machine, even within a domain."""
-    priority = Priority.SPOT if kind is Evict else Priority.REGULAR
-    machines = tuple(Machine(name=n, priority=priority, terminate_seconds=300) for n in "ab")
-    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    harness.poll("av")
-    harness.operate(kind, "av", "a", "b")
-    assert [event.resources for event in harness.events("av")] == [("a",), ("b",)]
-
-
-@pytest.mark.spec("E2", "E4")
-def test_no_two_events_share_an_id(harness: FleetHarness) -> None:
-    """Event ids are unique, whatever the names of scopes and machines are (ID3)."""
-    spot = Priority.SPOT
-    nasty = (Machine(name="s/ud0", priority=spot, update_domain=1), Machine(name="ud0"))
-    for scope in ("s", "op/s", "s/ud0"):
-        harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=nasty))
-        harness.poll(scope)
-        harness.operate(Evict, scope, "s/ud0", name=f"evict {scope.replace('/', ' ')}")
-        harness.operate(Restart, scope, "ud0", name=f"op {scope.replace('/', ' ')}")
-    ids = [event.id for scope in ("s", "op/s", "s/ud0") for event in harness.events(scope)]
-    assert len(set(ids)) == 6

@@ -2,16 +2,7 @@
 
 import pytest
 
-from fairwarning.core.commands import (
-    AbortRollout,
-    PauseRollout,
-    RecordDelivery,
-    RecordRefusal,
-    Restart,
-    ResumeRollout,
-    StartRollout,
-    UpdateMachine,
-)
+from fairwarning.core.commands import RecordDelivery, RecordRefusal, Restart
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Refused
 from tests.fixtures.fleet import FleetHarness
@@ -57,40 +48,3 @@ def test_an_unknown_event_is_named(harness: FleetHarness) -> None:
     harness.make_enabled("vm")
     with pytest.raises(Refused, match=r"this scope has no event 'E{60}'; its document lists those"):
         harness.approve_as_machine("vm", "E" * 100)
-
-
-def test_a_rollout(harness: FleetHarness) -> None:
-    """Its changes are journaled; its steps were requested by whoever started the rollout."""
-    harness.availability_set("av", 2)
-    harness.poll("av")
-    harness.do(StartRollout(rollout="up", scopes=("av",), actor="olga", batch=1))
-    harness.do(PauseRollout(rollout="up", actor="paul"))
-    harness.do(ResumeRollout(rollout="up", actor="rita"))
-    harness.approve("av")
-    harness.advance(60)
-    harness.do(AbortRollout(rollout="up", actor="anna"))
-    kinds = FactType.ROLLOUT_PAUSED, FactType.ROLLOUT_RESUMED, FactType.ROLLOUT_ABORTED
-    assert harness.facts(*kinds) == list(kinds)
-    steps = {event.line.fact.operation for event in harness.journal()} - {""}
-    actors = {harness.operation(step).actor for step in steps}
-    assert (len(steps), actors) == (2, {"olga"})
-
-
-def test_a_changed_machine_keeps_what_is_not_named(harness: FleetHarness) -> None:
-    """A change of the size leaves the address, tags and notice; the same value changes nothing."""
-    harness.standalone("vm", address="10.0.0.4", tags={"a": "b"}, terminate_seconds=600)
-    before = harness.machines("vm")["vm"]
-    harness.do(UpdateMachine(scope="vm", machine="vm", size="Standard_D2"))
-    after = harness.machines("vm")["vm"]
-    assert (after.address, after.tags, after.terminate_seconds, after.size) == (
-        before.address,
-        before.tags,
-        before.terminate_seconds,
-        "Standard_D2",
-    )
-    version = harness.scope("vm").version
-    harness.do(UpdateMachine(scope="vm", machine="vm", address="10.0.0.4"))
-    assert harness.scope("vm").version == version
-    assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
-    harness.do(UpdateMachine(scope="vm", machine="vm", address=""))
-    assert harness.machines("vm")["vm"].address == ""

@@ -8,7 +8,6 @@ import pytest
 from fairwarning.core.commands import (
     Deallocate,
     Degrade,
-    Delete,
     Fail,
     Maintain,
     Operate,
@@ -18,7 +17,7 @@ from fairwarning.core.commands import (
     Stop,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import EventStatus, EventType, ImpactKind, OperationStatus, Source
+from fairwarning.core.model import EventStatus, EventType, ImpactKind, OperationStatus
 from tests.contract.units import DAY, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
@@ -37,6 +36,7 @@ def test_a_user_replaces_a_pending_event_of_the_platform(
     harness.operate(platform, "vm", "vm", name="platform")
     event = harness.only_event("vm").id
     harness.operate(user, "vm", "vm", name="user")
+    assert harness.statuses("vm") == ({"vm": EventStatus.SCHEDULED} if user is Redeploy else {})
     assert event not in harness.scope("vm").events
     (left,) = [
         entry.line.fact.detail
@@ -48,30 +48,6 @@ def test_a_user_replaces_a_pending_event_of_the_platform(
     harness.advance(20 * MINUTE)
     assert harness.impacts() == [("vm", user.__name__.lower())]
     assert harness.succeeded("user")
-
-
-def test_a_redeploy_of_the_user_still_gives_notice(harness: FleetHarness) -> None:
-    """Only the platform's event is gone: the guest is told of the redeploy that replaced it."""
-    harness.make_enabled("vm")
-    harness.operate(Degrade, "vm", "vm", name="platform")
-    harness.operate(Redeploy, "vm", "vm", name="user")
-    event = harness.only_event("vm")
-    assert (event.type, event.source, event.status) == (
-        EventType.REDEPLOY,
-        Source.USER,
-        EventStatus.SCHEDULED,
-    )
-
-
-@pytest.mark.parametrize("user", LEAVING)
-def test_a_user_does_not_replace_what_another_user_asked_for(
-    harness: FleetHarness, user: type[Operate]
-) -> None:
-    """A pending event of a user stays, and the second wish is refused."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm", name="first")
-    command = user(scope="vm", operation="second", machines=("vm",))
-    assert harness.refusal(command).code == "MachineBusy"
 
 
 @pytest.mark.parametrize("user", LEAVING)
@@ -120,25 +96,3 @@ def test_a_failure_interrupts_work_in_progress(harness: FleetHarness, first: typ
     harness.advance(20 * MINUTE)
     assert harness.succeeded("failure")
     assert harness.events("vm") == []
-
-
-@pytest.mark.parametrize("notice", [0, 300], ids=["in progress", "pending"])
-def test_a_failure_does_not_stop_a_delete(harness: FleetHarness, notice: int) -> None:
-    """What is being deleted needs no repair."""
-    harness.standalone(terminate_seconds=notice)
-    harness.poll("vm")
-    harness.operate(Delete, "vm", "vm", name="delete")
-    command = Fail(scope="vm", operation="failure", machines=("vm",))
-    assert harness.refusal(command).code == "MachineBusy"
-
-
-@pytest.mark.spec("E3")
-def test_an_event_ends_without_the_machine_whose_hardware_failed(harness: FleetHarness) -> None:
-    """A reboot of two machines is over when the other one is done; the failure has its own."""
-    harness.availability_set(machines=2, domains=1)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", "av1", name="restart")
-    harness.approve("av")
-    harness.operate(Fail, "av", "av0", name="failure")
-    harness.advance(MINUTE)
-    assert harness.only_event("av").operation == "failure"

@@ -2,16 +2,8 @@
 
 import pytest
 
-from fairwarning.core.commands import (
-    DeleteSet,
-    JoinSet,
-    OperateInstances,
-    Restart,
-    Scale,
-    UpdateSet,
-    UpgradeInstances,
-)
-from fairwarning.core.model import Machine, OperationStatus, ScaleInRule
+from fairwarning.core.commands import DeleteSet, JoinSet, Scale, UpdateSet
+from fairwarning.core.model import Machine
 from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("C1")
@@ -94,27 +86,3 @@ def test_a_set_in_deletion_does_not_change(harness: FleetHarness) -> None:
         UpdateSet(set="web", size="large"),
     ):
         assert harness.refusal(command).code == "SetDeleting"
-
-
-def test_the_model_is_not_applied(harness: FleetHarness) -> None:
-    """The machine keeps its own size and tags when the set's model changes."""
-    harness.make_scale_set(1, flexible=True)
-    harness.do(join("db"))
-    harness.do(UpdateSet(set="web", size="Standard_B4ms", tags={"a": "b"}))
-    harness.do(UpgradeInstances(set="web"))
-    machines = harness.machines(GROUP)
-    assert (machines["web_0"].size, machines["db"].size) == ("Standard_B4ms", "Standard_D2s_v5")
-    assert dict(machines["db"].tags) == {}
-
-
-def test_operations_and_scale_in(harness: FleetHarness) -> None:
-    """A joined machine is an instance for operations and for scale-in."""
-    harness.make_scale_set(1, flexible=True, scale_in=ScaleInRule.NEWEST)
-    harness.advance(1)
-    harness.do(join("db"))
-    harness.do(OperateInstances(set="web", action=Restart, instances=(1,), operation="again"))
-    harness.advance(1000)
-    assert harness.operation("again").status is OperationStatus.SUCCEEDED
-    harness.do(Scale(set="web", operation="fewer", capacity=1))
-    harness.advance(120)
-    assert list(harness.machines(GROUP)) == ["web_0"]

@@ -260,20 +260,6 @@ def test_a_late_stop_changes_the_power_state(harness: FleetHarness) -> None:
     assert harness.machines("vm")["vm"].power is Power.STOPPED
 
 
-def test_a_late_report_after_a_restart_of_the_fleet_entry() -> None:
-    """What was given up is stored: a report that arrives after a restart is believed too."""
-    with FleetHarness() as harness:
-        harness.standalone(rules=SHORT)
-        harness.poll("vm")
-        harness.operate(Restart, "vm", "vm")
-        harness.approve("vm")
-        harness.advance(20)
-        (impact,) = harness.driver.impacts
-        harness.restart()
-        assert list(harness.scope("vm").given_up) == [impact.id]
-        assert harness.driver.impacts == [], "it is not carried out again"
-
-
 def test_the_limit_is_never_shorter_than_the_announced_duration(harness: FleetHarness) -> None:
     """A freeze that is announced with ten minutes has ten minutes, whatever the limit is."""
     harness.operate(Maintain, "vm", "vm", kind=ImpactKind.FREEZE, duration_seconds=10 * MINUTE)

@@ -2,30 +2,16 @@
 
 import pytest
 
-from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
+from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import Machine, ScopeKind
-from tests.fixtures.fleet import NOON, FleetHarness
+from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("M16")
 
 
 def _add(scope: str, *names: str) -> AddMachines:
     return AddMachines(scope=scope, machines=tuple(Machine(name=name) for name in names))
-
-
-def test_a_new_machine_sees_the_document_of_the_scope(harness: FleetHarness) -> None:
-    """A new machine reads the scope's document and can have events at once."""
-    harness.availability_set(machines=1)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", name="before")
-    harness.advance(10)
-    before = harness.poll("av")
-    harness.do(_add("av", "new"))
-    assert harness.poll("av") == before
-    assert harness.machines("av")["new"].created_at == NOON + 10
-    harness.operate(Restart, "av", "new", name="after")
-    assert list(harness.statuses("av")) == ["av0", "new"]
 
 
 @pytest.mark.parametrize(
@@ -71,17 +57,6 @@ def test_a_standalone_scope_ends_with_its_machine(harness: FleetHarness) -> None
     harness.standalone()
     assert not harness.scope("vm").enabled
     assert harness.poll("vm")["DocumentIncarnation"] == 1
-
-
-def test_an_availability_set_outlives_its_machines(harness: FleetHarness) -> None:
-    """An empty availability set still has a document and accepts machines."""
-    harness.availability_set(machines=1)
-    harness.poll("av")
-    harness.operate(Delete, "av", "av0")
-    harness.advance(30)
-    assert harness.poll("av") == {"DocumentIncarnation": 1, "Events": []}
-    harness.do(_add("av", "next"))
-    assert harness.impacted() == ["av0"]
 
 
 def test_protecting_twice_is_journaled_once(harness: FleetHarness) -> None:

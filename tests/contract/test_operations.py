@@ -22,11 +22,10 @@ from fairwarning.core.commands import (
     Write,
     target_of,
 )
-from fairwarning.core.decision import FactType
 from fairwarning.core.model import ImpactKind, OperationStatus, Power
 from fairwarning.core.record import changed
 from tests.contract.units import HOUR
-from tests.fixtures.fleet import NOON, FleetHarness
+from tests.fixtures.fleet import FleetHarness
 
 
 def _to(capacity: int) -> Command:
@@ -46,22 +45,6 @@ def _of_machines(machine: str) -> Command:
 
 
 @pytest.mark.spec("E2")
-def test_an_impact_that_fails(harness: FleetHarness) -> None:
-    """The operation ends Failed with the reason, and the event disappears."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm")
-    harness.driver.fail = "the host does not answer"
-    harness.approve("vm")
-    harness.advance(60)
-    operation = harness.operation("op")
-    assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
-    assert operation.error == "the host does not answer"
-    assert harness.events("vm") == []
-    harness.driver.fail = ""
-    harness.operate(Restart, "vm", "vm", name="again")  # the machine is free
-
-
-@pytest.mark.spec("E2")
 def test_one_of_two_impacts_fails(harness: FleetHarness) -> None:
     """The event stays until both impacts have ended; one failure fails the operation."""
     harness.availability_set(machines=2, domains=1)
@@ -78,24 +61,6 @@ def test_one_of_two_impacts_fails(harness: FleetHarness) -> None:
     assert harness.events("av") == []
 
 
-@pytest.mark.spec("E2", "E9")
-def test_invalid_reports_are_ignored(harness: FleetHarness) -> None:
-    """A report for an impact that is pending, ended or unknown changes nothing."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm")
-    waiting = harness.scope("vm").impacts["vm"].id
-    before = harness.scope("vm"), harness.journal()
-    for impact in (waiting, "no such impact"):
-        harness.do(ReportImpact(scope="vm", machine="vm", impact=impact))
-    harness.do(ReportImpact(scope="vm", machine="nobody", impact=waiting))
-    assert (harness.scope("vm"), harness.journal()) == before
-    harness.approve("vm")
-    harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting))
-    assert harness.events("vm") == []
-    harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting, error="late"))
-    assert harness.succeeded("op")
-
-
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
 def test_a_repeated_operation_has_the_effect_of_one(harness: FleetHarness, when: str) -> None:
@@ -110,17 +75,6 @@ def test_a_repeated_operation_has_the_effect_of_one(harness: FleetHarness, when:
     before = harness.scope("vm"), harness.journal()
     assert harness.do(command) == harness.operation("op")
     assert (harness.scope("vm"), harness.journal()) == before
-
-
-@pytest.mark.spec("E9")
-def test_a_repeated_scale_has_the_effect_of_one(harness: FleetHarness) -> None:
-    """Repeating a scale operation does not scale again, whatever happened in between."""
-    harness.make_scale_set(1)
-    harness.do(Scale(set="web", operation="grow", capacity=3))
-    harness.do(Scale(set="web", operation="shrink", capacity=2))
-    harness.do(Scale(set="web", operation="grow", capacity=3))
-    assert len(harness.machines("web/0")) == 3
-    assert len(harness.events("web/0")) == 1
 
 
 @pytest.mark.spec("E9")
@@ -170,58 +124,6 @@ def test_a_deallocated_machine_refuses_operations(
     harness.operate(Start, "vm", "vm", name="back")
     harness.advance(60)
     harness.operate(Restart, "vm", "vm", name="now")
-
-
-@pytest.mark.spec("E2")
-def test_an_operation_over_groups_ends_once(harness: FleetHarness) -> None:
-    """An operation on a set of two groups ends when all its impacts have ended."""
-    harness.make_scale_set(120)
-    harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
-    harness.approve("web/0")
-    harness.advance(60)
-    assert harness.operation("op").status is OperationStatus.RUNNING
-    harness.approve("web/1")
-    harness.advance(60)
-    operation = harness.operation("op")
-    assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
-    assert operation.ended_at == NOON + 120
-    assert harness.facts(FactType.OPERATION_ENDED) == [FactType.OPERATION_ENDED]
-
-
-@pytest.mark.spec("E2")
-def test_part_of_an_operation_cancelled(harness: FleetHarness) -> None:
-    """Cancelling one event of an operation spares its machines; the rest is carried out."""
-    harness.availability_set(machines=2, domains=2)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", "av1")
-    harness.cancel("av", "av0")
-    assert harness.operation("op").status is OperationStatus.RUNNING
-    harness.approve("av")
-    harness.advance(60)
-    operation = harness.operation("op")
-    assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
-    assert harness.impacted() == ["av1"]
-
-
-@pytest.mark.spec("E2", "E9")
-def test_the_journal_has_every_change(harness: FleetHarness) -> None:
-    """Each change of an event has one journal line, in order and with its actor (IC7)."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm", actor="alice")
-    event = harness.only_event("vm").id
-    harness.approve("vm")
-    harness.advance(60)
-    lines = [entry.line for entry in harness.journal(event)]
-    assert [(line.fact.type, line.actor, line.at - NOON) for line in lines] == [
-        (FactType.SCHEDULED, "alice", 0),
-        (FactType.APPROVED, "machine", 0),
-        (FactType.STARTED, "machine", 0),
-        (FactType.IMPACT_BEGUN, "machine", 0),
-        (FactType.IMPACT_CARRIED_OUT, "driver", 60),
-        (FactType.ENDED, "driver", 60),
-    ]
-    numbers = [entry.number for entry in harness.journal()]
-    assert numbers == list(range(1, len(numbers) + 1))
 
 
 @pytest.mark.spec("M16", "E4")

@@ -14,7 +14,6 @@ from fairwarning.core.commands import (
     Maintain,
     Operate,
     Redeploy,
-    Reimage,
     Restart,
     Start,
     StartRollout,
@@ -139,19 +138,6 @@ def test_an_event_that_is_displaced_during_a_start(harness: FleetHarness) -> Non
     harness.advance(HOUR)
     assert harness.impacts()[-1] == ("av0", ImpactKind.FREEZE)
     assert harness.operation("on").status is OperationStatus.SUCCEEDED
-
-
-@pytest.mark.parametrize("action", [Stop, Restart, Reimage])
-def test_a_machine_stays_on_its_host(harness: FleetHarness, action: type[Operate]) -> None:
-    """Only a redeploy, and a start from deallocated, move a machine."""
-    before = harness.machines("vm")["vm"].host
-    harness.operate(action, "vm", "vm", name="first")
-    harness.advance(DAY)
-    if action is Stop:
-        harness.operate(Start, "vm", "vm", name="on")
-        harness.advance(DAY)
-    assert before
-    assert harness.machines("vm")["vm"].host == before
 
 
 def test_a_start_from_deallocated_places_the_machine_anew(harness: FleetHarness) -> None:

@@ -28,7 +28,6 @@ from fairwarning.core.model import (
     OperationStatus,
     Priority,
     Resource,
-    Scope,
     ScopeKind,
 )
 from fairwarning.core.resources import E
@@ -262,18 +261,6 @@ def test_a_shielded_instance_is_skipped(harness: FleetHarness) -> None:
     assert details == ["protected", "no longer protected"]
 
 
-def test_a_removal_survives_a_restart(harness: FleetHarness) -> None:
-    """A running removal continues after a restart (E9)."""
-    harness.do(GROUP)
-    harness.do(vm())
-    delete = Delete(scope="vm", operation="o", machines=("vm",))
-    harness.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
-    harness.restart()
-    harness.advance(60)
-    assert harness.resource(GROUP.resource) is None
-    assert harness.run(harness.fleet.reader.read(Scope, "vm")) is None
-
-
 def test_a_group_waits_for_running_deletes(harness: FleetHarness) -> None:
     """The group is deleted after them; if one stays, the group stays with the reason."""
     for again, fail in (("a", ""), ("b", "the disk is on fire")):
@@ -320,12 +307,3 @@ def test_what_describes_something_is_not_removed_with_its_user(harness: FleetHar
         kept = harness.resource(name)
         assert kept is not None
         assert kept.used_by == ""
-
-
-def test_waiting_for_a_resource_that_stays_is_refused(harness: FleetHarness) -> None:
-    """Waiting for a resource that is not being deleted is a conflict."""
-    harness.do(GROUP)
-    harness.do(vm())
-    wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
-    assert harness.refusal(wrong).code == "Changed"
-    assert harness.resource(GROUP.resource) is not None

@@ -4,17 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fairwarning.core.commands import (
-    Degrade,
-    Delete,
-    Maintain,
-    OperateInstances,
-    PauseRollout,
-    Restart,
-    ResumeRollout,
-    StartRollout,
-)
-from fairwarning.core.model import EventStatus, ImpactKind, OperationStatus, RolloutStatus
+from fairwarning.core.commands import Degrade, Maintain, Restart, StartRollout
+from fairwarning.core.model import EventStatus, RolloutStatus
 from fairwarning.store.memory import MemoryStore
 from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -40,34 +31,6 @@ def _reboot_planned(harness: FleetHarness) -> None:
 def _reboot_under_way(harness: FleetHarness) -> None:
     _reboot_planned(harness)
     harness.approve("vm")
-
-
-def test_a_restart_loses_nothing(harness: FleetHarness) -> None:
-    """Scopes, events, operations, sets, rollouts and the journal are unchanged."""
-    harness.make_scale_set(3)
-    harness.availability_set()
-    harness.poll("av")
-    harness.do(StartRollout(rollout="up", scopes=("av",)))
-    harness.do(OperateInstances(set="web", operation="op", action=Delete, instances=(1,)))
-    harness.operate(Restart, "av", "av1", name="restart")
-
-    def everything() -> list[object]:
-        return [
-            harness.scope("av"),
-            harness.scope("web/0"),
-            harness.scale_set("web"),
-            harness.rollout("up"),
-            harness.operation("op"),
-            harness.operation("restart"),
-            harness.poll("av"),
-            harness.poll("web/0"),
-            harness.journal(),
-            harness.clock.now(),
-        ]
-
-    before = everything()
-    harness.restart()
-    assert everything() == before
 
 
 def test_not_before_passed_while_down() -> None:
@@ -134,22 +97,6 @@ def test_a_rollout_continues_after_restarts(harness: FleetHarness) -> None:
     assert harness.rollout("up").status is RolloutStatus.DONE
 
 
-def test_a_deferred_step_and_a_pause_survive(harness: FleetHarness) -> None:
-    """A step that waits for a busy machine and a paused rollout survive a restart."""
-    harness.make_enabled("vm")
-    harness.operate(Restart, "vm", "vm")
-    harness.do(StartRollout(rollout="up", scopes=("vm",)))
-    harness.restart()
-    harness.approve("vm")
-    harness.do(PauseRollout(rollout="up"))
-    harness.advance(2 * MINUTE)
-    harness.restart()
-    assert harness.rollout("up").status is RolloutStatus.PAUSED
-    harness.do(ResumeRollout(rollout="up"))
-    harness.approve("vm")
-    assert harness.impacts() == [("vm", ImpactKind.FREEZE)]
-
-
 def test_much_work_due_at_the_start() -> None:
     """All work that came due while the service was down is done at the start."""
 
@@ -166,14 +113,3 @@ def test_much_work_due_at_the_start() -> None:
     with _after_a_pause(prepare, HOUR) as harness:
         harness.advance(0)
         assert len(set(harness.impacted())) == 500
-
-
-def test_a_repeated_operation_after_a_restart(harness: FleetHarness) -> None:
-    """Repeating a command after a restart returns its operation and has no further effect."""
-    _reboot_under_way(harness)
-    harness.advance(60)
-    harness.restart()
-    again = harness.do(Restart(scope="vm", operation="op", machines=("vm",)))
-    assert again is not None
-    assert again.status is OperationStatus.SUCCEEDED
-    assert harness.events("vm") == []

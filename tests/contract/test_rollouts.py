@@ -1,13 +1,19 @@
-"""Host rollouts by update domain: order, batches, pause, resume, abort, progress (E7)."""
+"""Rollouts: order, batches, pause, abort, progress, and what changes meanwhile (E7, E10)."""
 
 import pytest
 
 from fairwarning.core.commands import (
     AbortRollout,
+    AddMachines,
+    CreateScope,
+    Deallocate,
     Degrade,
+    Delete,
+    Evict,
     Fail,
     Maintain,
     PauseRollout,
+    Recommend,
     Restart,
     ResumeRollout,
     RetryLane,
@@ -15,7 +21,15 @@ from fairwarning.core.commands import (
     StartRollout,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import EventStatus, ImpactKind, Lane, RolloutStatus
+from fairwarning.core.model import (
+    EventStatus,
+    ImpactKind,
+    Lane,
+    Machine,
+    Priority,
+    RolloutStatus,
+    ScopeKind,
+)
 from fairwarning.core.record import changed
 from fairwarning.core.rollout import progress, rollout_of_step
 from tests.contract.units import DAY, HOUR, MINUTE
@@ -48,15 +62,6 @@ def test_domains_are_ordered_by_number(harness: FleetHarness, domains: int) -> N
     assert harness.impacted() == [f"av{n}" for n in range(domains)]
 
 
-@pytest.mark.parametrize("kind", [ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY])
-def test_the_impact_of_a_rollout_can_be_chosen(harness: FleetHarness, kind: ImpactKind) -> None:
-    """A rollout freezes, reboots or redeploys each machine once."""
-    _fleet(harness)
-    _roll(harness, kind=kind)
-    harness.advance(2 * HOUR)
-    assert sorted(harness.impacts()) == [(f"av{n}", kind) for n in range(6)]
-
-
 @pytest.mark.parametrize("paused", [False, True])
 def test_an_abort_does_not_stop_started_events(harness: FleetHarness, paused: bool) -> None:
     """A Started step of an aborted rollout ends normally; then the rollout ends."""
@@ -74,18 +79,6 @@ def test_an_abort_does_not_stop_started_events(harness: FleetHarness, paused: bo
     harness.advance(HOUR)
     assert harness.impacted() == ["av0", "av3"]
     assert harness.facts(FactType.ROLLOUT_ENDED) == [FactType.ROLLOUT_ENDED]
-
-
-@pytest.mark.parametrize("batch", [1, 2])
-def test_a_paused_rollout_can_be_aborted(harness: FleetHarness, batch: int) -> None:
-    """A paused rollout without a running step ends at once when aborted."""
-    harness.make_enabled("a", "b")
-    _roll(harness, "a", "b", batch=batch)
-    harness.do(PauseRollout(rollout="up"))
-    harness.advance(HOUR)
-    harness.do(AbortRollout(rollout="up"))
-    assert harness.rollout("up").ended_at == NOON + HOUR
-    assert len(harness.impacts()) == batch
 
 
 def test_invalid_rollout_commands_are_conflicts(harness: FleetHarness) -> None:
@@ -136,27 +129,6 @@ def test_a_step_is_tried_less_and_less_often(harness: FleetHarness) -> None:
         harness.advance(tries[-1])
     assert tries == [30, 60, 120, 240, 480, 900, 900]
     assert harness.facts(FactType.STEP_DEFERRED) == [FactType.STEP_DEFERRED]
-
-
-@pytest.mark.spec("E5")
-def test_a_busy_machine_defers_its_step(harness: FleetHarness) -> None:
-    """A step is retried until its busy machine is free."""
-    _fleet(harness)
-    harness.operate(Restart, "av", "av1", name="restart")
-    _roll(harness)
-    harness.approve("av", "av0")
-    harness.advance(9 + 60)
-    assert harness.statuses("av") == {"av1": SCHEDULED}  # only the restart
-    harness.approve("av", "av1")
-    harness.advance(60)
-    harness.advance(5 * MINUTE)  # retries become less frequent
-    assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
-    harness.advance(2 * STEP)
-    assert harness.rollout("up").status is RolloutStatus.DONE
-    assert progress(harness.rollout("up")) == 1
-    assert harness.impacted().count("av1") == 2
-    deferred = [line for line in harness.journal() if line.line.fact.type is FactType.STEP_DEFERRED]
-    assert [line.line.fact.machines for line in deferred] == [("av1",)]
 
 
 def test_a_deferred_step_is_not_retried_during_a_pause(harness: FleetHarness) -> None:
@@ -214,3 +186,112 @@ def test_maintenance_of_two_update_domains_is_refused(
     harness.operate(Fail, "av", "av1", name="failure")
     harness.advance(HOUR)
     harness.do(second)
+
+
+@pytest.mark.parametrize("gone", ["av1", "av4", "av1 av4"])
+@pytest.mark.parametrize("how", [Delete, Deallocate])
+def test_a_deleted_machine_is_skipped(
+    harness: FleetHarness, gone: str, how: type[Delete] | type[Deallocate]
+) -> None:
+    """A machine that is deleted or deallocated before its turn counts as skipped."""
+    _fleet(harness)
+    _roll(harness)
+    harness.operate(how, "av", *gone.split())
+    harness.advance(2 * HOUR)
+    rollout = harness.rollout("up")
+    assert rollout.status is RolloutStatus.DONE
+    assert (rollout.done, rollout.skipped) == (6 - len(gone.split()), len(gone.split()))
+    assert progress(rollout) == 1
+
+
+@pytest.mark.spec("E5")
+def test_a_machine_deleted_while_its_step_is_scheduled(harness: FleetHarness) -> None:
+    """The rest of the step gets new notice and comes before the next domain."""
+    _fleet(harness)
+    _roll(harness)
+    harness.advance(5 * MINUTE)
+    harness.operate(Delete, "av", "av0")
+    assert harness.statuses("av") == {"av3": SCHEDULED}
+    harness.advance(15 * MINUTE)
+    assert harness.impact_times()["av3"] == 20 * MINUTE
+    harness.advance(9)
+    assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
+
+
+@pytest.mark.parametrize(("domain", "done"), [(1, 6), (2, 5)])
+def test_a_machine_that_is_created_again(harness: FleetHarness, domain: int, done: int) -> None:
+    """IC6: in another update domain it is skipped, so that no two domains start at once."""
+    _fleet(harness)
+    _roll(harness)
+    harness.operate(Delete, "av", "av1")
+    harness.advance(MINUTE)
+    again = Machine(name="av1", update_domain=domain)
+    harness.do(AddMachines(scope="av", machines=(again,)))
+    harness.advance(STEP)
+    assert set(harness.statuses("av")) == ({"av1", "av4"} if domain == 1 else {"av4"})
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done) == (RolloutStatus.DONE, done)
+    assert rollout.done + rollout.skipped == 6
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_batch_limits_the_scopes_worked_on_at_once(harness: FleetHarness, batch: int) -> None:
+    """At most `batch` scopes run at once; the next one begins when one has ended."""
+    scopes = [f"vm{n}" for n in range(5)]
+    harness.make_enabled(*scopes)
+    _roll(harness, *scopes, batch=batch)
+    for first in range(0, 5, batch):
+        active = [scope for scope in scopes if harness.events(scope)]
+        assert active == scopes[first : first + batch]
+        harness.advance(STEP)
+    assert harness.rollout("up").status is RolloutStatus.DONE
+    assert progress(harness.rollout("up")) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (StartRollout(rollout="up", scopes=("vm", "nowhere")), "UnknownScope"),
+        (StartRollout(rollout="up", scopes=("vm",), by_host=True), "NoHost"),
+        (StartRollout(rollout="up", scopes=("vm",), hosts=("other",)), "NothingToDo"),
+    ],
+)
+def test_invalid_rollouts(harness: FleetHarness, command: StartRollout, code: str) -> None:
+    """A rollout over nothing, or over machines without a host, is refused before it begins."""
+    harness.make_enabled("vm")
+    assert harness.refusal(command).code == code
+    assert harness.events("vm") == []
+    assert harness.facts(FactType.ROLLOUT_STARTED) == []
+
+
+@pytest.mark.spec("E2")
+def test_a_step_in_a_full_scope_is_retried(harness: FleetHarness) -> None:
+    """A scope with the maximum number of events defers its step, but delays no other scope."""
+    _fill_up(harness)
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm", name="elsewhere")
+    harness.advance(15 * MINUTE)
+    assert harness.statuses("vm") == {"vm": STARTED}
+    harness.advance(HOUR)
+    assert harness.rollout("up").status is RolloutStatus.DONE
+
+
+def _fill_up(harness: FleetHarness) -> None:
+    """Make a rollout wait for m1's freeze; when that ends, the scope has 256 events."""
+    machines = tuple(
+        Machine(name=f"m{n}", priority=Priority.SPOT, update_domain=min(n, 1)) for n in range(200)
+    )
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    harness.poll("av")
+    harness.operate(Maintain, "av", "m0", name="freeze")
+    _roll(harness, "av")  # m0 is busy: retried in half a minute
+    harness.approve("av", "m0")
+    harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
+    harness.advance(10)
+    harness.operate(Evict, "av", *(f"m{n}" for n in range(100, 156)), name="evict")
+    assert len(harness.events("av")) == 256
+    harness.advance(20)

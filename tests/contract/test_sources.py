@@ -3,7 +3,6 @@
 import pytest
 
 from fairwarning.core.commands import (
-    Approve,
     Configure,
     CreateScope,
     Deallocate,
@@ -41,40 +40,6 @@ USER, PLATFORM = Source.USER, Source.PLATFORM
 def _spot(harness: FleetHarness) -> None:
     harness.standalone(priority=Priority.SPOT)
     harness.poll("vm")
-
-
-SOURCES: list[tuple[type[Operate], dict[str, object], Source, int, str]] = [
-    (Restart, {}, USER, -1, "going to be restarted as requested"),
-    (Redeploy, {}, USER, -1, "going to be redeployed as requested"),
-    (Maintain, {}, PLATFORM, 9, "Host server is undergoing maintenance."),
-    (Maintain, {"migration": True}, PLATFORM, 5, "memory-preserving Live Migration"),
-    (Maintain, {"duration_seconds": 30}, PLATFORM, 30, "undergoing maintenance"),
-    (Maintain, {"kind": ImpactKind.REBOOT}, PLATFORM, -1, "undergoing maintenance"),
-    (Maintain, {"kind": ImpactKind.REDEPLOY}, PLATFORM, -1, "infrastructure is undergoing"),
-    (Degrade, {}, PLATFORM, -1, "Virtual machine has encountered a failure."),
-    (Fail, {}, PLATFORM, -1, "encountered a failure"),
-    (Evict, {}, PLATFORM, -1, ""),
-]
-
-
-@pytest.mark.spec("E3", "M6")
-@pytest.mark.parametrize(("action", "more", "source", "duration", "text"), SOURCES)
-def test_source_description_and_duration(
-    harness: FleetHarness,
-    action: type[Operate],
-    more: dict[str, object],
-    *,
-    source: Source,
-    duration: int,
-    text: str,
-) -> None:
-    """Each operation has its event source, description and duration."""
-    _spot(harness)
-    harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
-    event = harness.only_event("vm")
-    assert (event.source, event.duration_seconds) == (source, duration)
-    assert text in event.description
-    assert bool(text) == bool(event.description)
 
 
 @pytest.mark.spec("E3", "E5")
@@ -162,23 +127,6 @@ def test_a_recommendation_ends_with_its_machine(harness: FleetHarness) -> None:
     harness.advance(30)
     assert list(harness.machines("av")) == ["b"]
     assert list(harness.statuses("av")) == ["b"]
-
-
-@pytest.mark.spec("E3", "M9")
-def test_a_recommendation_to_a_stopped_machine_stays(harness: FleetHarness) -> None:
-    """Neither maintenance nor a start ends it, as the machine does not go away."""
-    _spot(harness)
-    harness.operate(Stop, "vm", "vm", name="stop")
-    harness.advance(MINUTE)
-    harness.operate(Recommend, "vm", "vm", name="advice")
-    harness.operate(Maintain, "vm", "vm", name="freeze")
-    harness.do(Approve(scope="vm", events=(harness.events("vm")[1].id,)))
-    harness.advance(MINUTE)
-    assert harness.succeeded("freeze")
-    harness.operate(Start, "vm", "vm", name="start")
-    harness.advance(MINUTE)
-    assert harness.succeeded("start")
-    assert harness.only_event("vm").operation == "advice"
 
 
 @pytest.mark.spec("E3", "M9")

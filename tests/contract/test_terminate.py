@@ -23,7 +23,7 @@ from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority,
 from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
 from tests.contract.units import HOUR
-from tests.fixtures.fleet import NOON, FleetHarness, instance_names
+from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -37,31 +37,6 @@ def test_five_to_fifteen_minutes(harness: FleetHarness, minutes: int) -> None:
     harness.make_scale_set(1, terminate_seconds=seconds)
     harness.delete_instances(0)
     assert harness.only_event(GROUP).not_before == NOON + 60 * minutes
-
-
-@pytest.mark.spec("T1")
-@pytest.mark.parametrize("text", ["PT4M59S", "PT1S", "PT15M1S", "PT1H", "P1D"])
-def test_other_durations_are_refused_with_the_range(harness: FleetHarness, text: str) -> None:
-    """A duration outside the range is refused with the allowed range."""
-    seconds = parse_duration(text)
-    harness.make_scale_set(1)
-    for command in (
-        UpdateSet(set="web", terminate_seconds=seconds),
-        CreateSet(set="db", capacity=1, terminate_seconds=seconds),
-    ):
-        error = harness.refusal(command)
-        assert error.status == 400
-        assert "PT5M to PT15M" in error.message
-    assert harness.scale_set("db") is None
-
-
-@pytest.mark.spec("T1", "T4")
-def test_no_notice_without_the_setting(harness: FleetHarness) -> None:
-    """Without the profile, a delete happens at once and without an event."""
-    harness.make_scale_set(2, terminate_seconds=0)
-    harness.delete_instances(0)
-    assert harness.events(GROUP) == []
-    assert harness.impacts() == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("T3")
@@ -84,19 +59,6 @@ def test_a_changed_notice_waits_for_the_upgrade(harness: FleetHarness) -> None:
     assert scale_set.model == 2  # models are counted, and none comes back
     harness.do(UpdateSet(set="web", terminate_seconds=600))
     assert harness.scale_set("web") == changed(scale_set, version=scale_set.version + 1)
-
-
-@pytest.mark.spec("T3")
-def test_new_instances_follow_the_new_model(harness: FleetHarness) -> None:
-    """New instances have the new notice; `manualupgrade` applies it to the others."""
-    harness.make_scale_set(1)
-    harness.do(UpdateSet(set="web", terminate_seconds=900))
-    harness.do(Scale(set="web", operation="grow", capacity=2))
-    notices = [machine.terminate_seconds for machine in harness.machines(GROUP).values()]
-    assert notices == [300, 900]
-    harness.do(UpgradeInstances(set="web"))
-    notices = [machine.terminate_seconds for machine in harness.machines(GROUP).values()]
-    assert notices == [900, 900]
 
 
 @pytest.mark.spec("T3")
@@ -176,13 +138,112 @@ def test_spot_instances_get_no_terminate(harness: FleetHarness) -> None:
     assert harness.impacts() == [("web_0", ImpactKind.DELETE)]
 
 
-@pytest.mark.spec("T4", "E2")
-def test_a_cancelled_delete_keeps_the_instance(harness: FleetHarness) -> None:
-    """An instance whose delete was cancelled stays, and can be deleted later."""
+CASES = {
+    "a time-out releases those behind it": (
+        "delete 0, wait 10, delete 1, wait 10, approve 1",
+        {0: 300, 1: 300},
+    ),
+    "without approval each delete starts at its NotBefore": (
+        "delete 0, wait 10, delete 1, wait 10, delete 2",
+        {0: 300, 1: 310, 2: 320},
+    ),
+    "each waits for all earlier ones, and one approval may release several": (
+        "delete 0, wait 1, delete 1, wait 1, delete 2, approve 2, approve 0, wait 5, approve 1",
+        {0: 2, 1: 7, 2: 7},
+    ),
+    "cancelling the earlier one releases those behind it": (
+        "delete 0, wait 10, delete 1, wait 10, approve 1, wait 5, cancel 0",
+        {1: 25},
+    ),
+    "deletes with one NotBefore, of which one is approved, wait for it": (
+        "delete 0 1 2, approve 0",
+        {0: 300, 1: 300, 2: 300},
+    ),
+    "deletes with one NotBefore, of which one is not approved, wait for it": (
+        "delete 0 1 2, approve 1, approve 2",
+        {0: 300, 1: 300, 2: 300},
+    ),
+    "the queue spans the placement groups of a set": (
+        "delete 7, wait 10, delete 120, approve 120, wait 5, approve 7",
+        {7: 15, 120: 15},
+    ),
+    "a start in one group releases another": (
+        "delete 120, wait 10, delete 7, approve 7",
+        {120: 300, 7: 300},
+    ),
+    "deletes with one NotBefore in two groups need all approvals": (
+        "delete 7 120, approve 7, wait 5, approve 120",
+        {7: 5, 120: 5},
+    ),
+    "shorter notice later does not wait past its own NotBefore": (
+        "notice 900, notice 300 1, delete 0, wait 10, delete 1, approve 1",
+        {1: 310, 0: 900},
+    ),
+    "longer notice later is released by the shorter one before it": (
+        "notice 300, notice 900 1, delete 0, wait 10, delete 1, approve 1",
+        {0: 300, 1: 300},
+    ),
+    "the queue survives a restart": (
+        "delete 0, wait 10, delete 1, wait 10, approve 1, restart, wait 5, approve 0",
+        {0: 25, 1: 25},
+    ),
+}
+"""What happens to instances of a set, and when each of them is deleted, in seconds."""
+
+
+def _take(harness: FleetHarness, verb: str, number: int, *others: int) -> None:
+    scope, machine = f"web/{number // 100}", f"web_{number}"
+    if verb == "delete":
+        harness.delete_instances(number, *others)
+    elif verb == "approve":
+        harness.approve(scope, machine)
+    elif verb == "cancel":
+        harness.cancel(scope, machine)
+    elif verb == "wait":
+        harness.advance(number)
+    else:  # notice in seconds, of all instances or of these
+        harness.do(UpdateSet(set="web", terminate_seconds=number))
+        harness.do(UpgradeInstances(set="web", instances=others or None))
+
+
+@pytest.mark.spec("T6")
+@pytest.mark.parametrize("case", CASES)
+def test_when_instances_are_deleted(harness: FleetHarness, case: str) -> None:
+    """At the approval of the last one that waits, else at NotBefore of an earlier one."""
+    steps, times = CASES[case]
+    harness.make_scale_set(150)
+    for step in steps.split(", "):
+        verb, *numbers = step.split()
+        if verb == "restart":
+            harness.restart()
+        else:
+            _take(harness, verb, *map(int, numbers))
+    harness.advance(1000)
+    assert harness.impact_times() == {f"web_{number}": time for number, time in times.items()}
+
+
+@pytest.mark.spec("T6")
+def test_deletes_within_one_second_share_a_not_before() -> None:
+    """The published NotBefore counts: two deletes within one second need both approvals."""
+    with FleetHarness(start=NOON + 0.1) as harness:
+        harness.make_scale_set(2)
+        harness.delete_instances(0)
+        harness.advance(0.5)
+        harness.delete_instances(1)
+        first, second = harness.events(GROUP)
+        assert first.not_before == second.not_before
+        harness.approve(GROUP, "web_0")
+        assert harness.impacted() == []
+        harness.approve(GROUP, "web_1")
+        assert harness.impacted() == ["web_0", "web_1"]
+
+
+@pytest.mark.spec("T6")
+def test_sets_do_not_wait_for_each_other(harness: FleetHarness) -> None:
+    """Each set has its own queue."""
     harness.make_scale_set(1)
-    harness.delete_instances(0, name="first")
-    harness.cancel(GROUP, "web_0")
-    harness.advance(HOUR)
-    assert list(harness.machines(GROUP)) == instance_names("web", [0])
-    harness.delete_instances(0, name="second")
-    assert harness.statuses(GROUP) == {"web_0": SCHEDULED}
+    harness.make_scale_set(1, name="db")
+    harness.delete_instances(0)
+    harness.do(OperateInstances(set="db", operation="db", action=Delete))
+    harness.approve("db/0")
+    assert harness.impacted() == ["db_0"]

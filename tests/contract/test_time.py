@@ -32,17 +32,6 @@ def test_the_size_of_advances_does_not_matter(harness: FleetHarness, step: int) 
     assert harness.operation("second").ended_at == NOON + 971
 
 
-def test_every_date_comes_from_the_clock(harness: FleetHarness) -> None:
-    """Events, operations, machines and the journal use virtual time only."""
-    harness.make_enabled("vm")
-    harness.advance(100)
-    harness.operate(Restart, "vm", "vm")
-    assert harness.only_event("vm").created_at == NOON + 100
-    assert harness.operation("op").accepted_at == NOON + 100
-    assert harness.machines("vm")["vm"].created_at == NOON
-    assert {entry.line.at for entry in harness.journal()} == {NOON, NOON + 100}
-
-
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
 def test_invalid_advances_are_refused(harness: FleetHarness, seconds: float) -> None:
     """Time cannot be advanced backwards or infinitely."""
@@ -81,26 +70,3 @@ def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
         await fleet.stop()
 
     asyncio.run(run())
-
-
-def test_the_effects_of_an_alarm_precede_the_next_alarm(harness: FleetHarness) -> None:
-    """Advancing over several moments keeps their order: an end precedes a later start."""
-    harness.availability_set(machines=2, domains=2)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", name="first")
-    harness.advance(30)
-    harness.operate(Restart, "av", "av1", name="second")
-    harness.approve("av", "av0")
-    harness.advance(3600)
-    order = [
-        (entry.line.fact.type, entry.line.at - NOON)
-        for entry in harness.journal()
-        if entry.line.fact.type in {"ImpactBegun", "ImpactCarriedOut"}
-    ]
-    assert order == [
-        ("ImpactBegun", 30),
-        ("ImpactCarriedOut", 90),
-        ("ImpactBegun", 930),
-        ("ImpactCarriedOut", 990),
-    ]
-    assert harness.impacted() == ["av0", "av1"]

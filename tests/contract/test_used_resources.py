@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.commands import CreateScope, CreateSet, Delete, Remove, Scale, Write
+from fairwarning.core.commands import CreateScope, Delete, Remove, Write
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Machine, ScopeKind
 from tests.fixtures.fleet import FleetHarness
@@ -37,16 +37,6 @@ def user(harness: FleetHarness, name: str) -> str | None:
     """The user of a resource; None if the resource does not exist."""
     existing = harness.resource(name)
     return existing.used_by if existing else None
-
-
-def test_both_refer_to_each_other(harness: FleetHarness) -> None:
-    """A resource in use says by whom, until it is not used any more."""
-    harness.do(write(IP))
-    harness.do(write(NIC, IP))
-    harness.do(machine(NIC))
-    assert (user(harness, IP), user(harness, NIC)) == (NIC, VM)
-    harness.do(machine(again=True))
-    assert user(harness, NIC) == ""
 
 
 def test_one_user_at_a_time(harness: FleetHarness) -> None:
@@ -91,18 +81,3 @@ def test_a_group_is_removed_with_what_is_in_use(harness: FleetHarness) -> None:
     survivor = harness.resource("vm:other:vm")
     assert survivor is not None
     assert (survivor.uses, survivor.owns) == ((), ())
-
-
-def test_instances_are_spread_over_zones(harness: FleetHarness) -> None:
-    """The zone with the fewest instances gets the next one; scale-in takes from the fullest."""
-    harness.do(CreateSet(set="web", capacity=4, zones=("1", "2", "3")))
-
-    def zones() -> list[str]:
-        return sorted(m.zone for m in harness.scope("web/0").machines.values())
-
-    assert zones() == ["1", "1", "2", "3"]
-    harness.do(Scale(set="web", capacity=3, operation="in"))
-    harness.advance(600)
-    assert zones() == ["1", "2", "3"]
-    harness.do(Scale(set="web", capacity=7, operation="out"))
-    assert zones() == ["1", "1", "1", "2", "2", "3", "3"]

@@ -2,21 +2,8 @@
 
 import pytest
 
-from fairwarning.core.commands import (
-    AbortRollout,
-    CreateScope,
-    Delete,
-    StartRollout,
-    Stop,
-)
-from fairwarning.core.model import (
-    EventStatus,
-    EventType,
-    Machine,
-    RolloutStatus,
-    Rules,
-    ScopeKind,
-)
+from fairwarning.core.commands import CreateScope, Delete, StartRollout, Stop
+from fairwarning.core.model import EventStatus, EventType, Machine, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -29,16 +16,6 @@ ABC = ("a", "b", "c")
 
 def _roll(harness: FleetHarness, *scopes: str) -> None:
     harness.do(StartRollout(rollout="up", scopes=scopes, by_host=True))
-
-
-def _wave(harness: FleetHarness) -> None:
-    """Create three standalone machines on one host, and a rollout of that host."""
-    harness.make_enabled(*ABC, host="h")
-    _roll(harness, *ABC)
-
-
-def _statuses(harness: FleetHarness, *scopes: str) -> list[EventStatus]:
-    return [event.status for scope in scopes for event in harness.events(scope)]
 
 
 def _together(seconds: int) -> dict[str, int]:
@@ -153,19 +130,6 @@ def test_a_wave_waits_for_scopes_with_new_notice(
 
 
 @pytest.mark.spec("E7")
-def test_aborting_the_rollout_cancels_the_wave(harness: FleetHarness) -> None:
-    """An abort cancels the events in all scopes, approved or not."""
-    _wave(harness)
-    harness.approve("a")
-    harness.approve("b")
-    harness.do(AbortRollout(rollout="up"))
-    assert _statuses(harness, *ABC) == []
-    harness.advance(HOUR)
-    assert harness.impacts() == []
-    assert harness.rollout("up").status is RolloutStatus.ABORTED
-
-
-@pytest.mark.spec("E7")
 def test_hosts_that_share_a_scope_take_turns(harness: FleetHarness) -> None:
     """Waves with a common scope run one after the other; other waves run in parallel."""
     for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
@@ -181,20 +145,6 @@ def test_hosts_that_share_a_scope_take_turns(harness: FleetHarness) -> None:
     assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
     harness.advance(15 * MINUTE + 9)
     assert [list(harness.statuses(scope)) for scope in ABC] == [[], ["b@h3"], []]
-
-
-def test_machines_of_one_name_on_one_host(harness: FleetHarness) -> None:
-    """Machines with the same name in two scopes are both affected."""
-    machine = (Machine(name="vm", host="h"),)
-    for scope in ("a", "b"):
-        harness.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
-    _roll(harness, "a", "b")
-    assert [(impact.scope, impact.machine) for impact in harness.driver.impacts] == [
-        ("a", "vm"),
-        ("b", "vm"),
-    ]
-    harness.advance(9)
-    assert harness.rollout("up").done == 2
 
 
 @pytest.mark.spec("E4")

@@ -45,21 +45,6 @@ def test_ids_depend_on_their_parts() -> None:
     assert len({guid("a", "b", "c"), guid("ab", "c"), guid("a", "bc"), guid("abc")}) == 4
 
 
-VALID: list[Command] = [
-    Restart(scope="s", operation="o", machines=("m",)),
-    Restart(scope="s" * 200, operation="o" * 200, machines=("m" * 200,)),
-    Restart(scope="s", operation="o", machines=("N\u00e4me \N{SNOWMAN}",)),
-    Poll(scope="s", at=None),
-    Poll(scope="s", at=5),
-]
-
-
-@pytest.mark.parametrize("command", VALID, ids=lambda command: type(command).__name__)
-def test_valid_commands(command: Command) -> None:
-    """The limits of each range and names in any script are valid."""
-    validate(command)
-
-
 def _machine(**parts: Any) -> AddMachines:  # noqa: ANN401  (deliberately invalid)
     return AddMachines(scope="s", machines=(Machine(**{"name": "m", **parts}),))
 
@@ -103,14 +88,3 @@ def test_invalid_commands(command: Command, text: str) -> None:
         validate(command)
     assert (refused.value.code, refused.value.status) == ("BadCommand", 400)
     assert text in refused.value.message
-
-
-def test_machines_of_one_command_differ() -> None:
-    """Two machines of one command must not share a name or an address."""
-    for machines in (
-        (Machine(name="a"), Machine(name="a")),
-        (Machine(name="a", address="10.0.0.1"), Machine(name="b", address="10.0.0.1")),
-    ):
-        with pytest.raises(Refused, match="different names and addresses"):
-            validate(AddMachines(scope="s", machines=machines))
-    validate(AddMachines(scope="s", machines=(Machine(name="a"), Machine(name="b"))))

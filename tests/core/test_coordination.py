@@ -1,10 +1,10 @@
-"""Guards of operations and rollouts ended several scopes: impossible input is a reported bug."""
+"""Operations and rollouts over several scopes: how they end; impossible input is a reported bug."""
 
 import pytest
 
 from fairwarning.core import cascade, lanes, operation, rollout
 from fairwarning.core.commands import CreateSet, Poll, Restart
-from fairwarning.core.decision import OperationProgress
+from fairwarning.core.decision import EVENT_ENDED, FactType, OperationProgress
 from fairwarning.core.errors import Bug, NotFound
 from fairwarning.core.model import (
     ImpactKind,
@@ -101,3 +101,22 @@ def test_a_missing_entity_is_reported() -> None:
     with pytest.raises(cascade.EntityNotLoaded) as missing:
         cascade.run(CreateSet(set="s", capacity=1), 0, get)
     assert missing.value.ref[1] == "s"
+
+
+def test_progress_is_added() -> None:
+    """Counts are added; the first error stays, and when the first corrected impact began."""
+    first = OperationProgress("op", 1, 2, 3, 4, "first", 5.0)
+    second = OperationProgress("op", 10, 20, 30, 40, "second", 50.0)
+    assert first.plus(second) == OperationProgress("op", 11, 22, 33, 44, "first", 5.0)
+    assert OperationProgress("op").plus(second) == second
+
+
+def test_what_corrects() -> None:
+    """Only what takes back failures."""
+    failures = (-1, 0, 1)
+    assert [OperationProgress("op", failed=n).corrects for n in failures] == [True, False, False]
+
+
+def test_what_ends_an_event() -> None:
+    """The facts after which it is no longer in the document."""
+    assert EVENT_ENDED == {FactType.CANCELLED, FactType.LAPSED, FactType.ENDED}

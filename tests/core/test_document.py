@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,26 +82,6 @@ def simple_date(event: Event, version: str) -> str:
 def test_both_builders_agree(scope: Scope, version: str) -> None:
     """Both implementations give the same bytes for any scope."""
     assert document(scope, version).decode() == simple_document(scope, version)
-
-
-@pytest.mark.spec("M9")
-@given(scope=SCOPES)
-def test_a_version_is_a_filter(scope: Scope) -> None:
-    """A later version shows all events of an earlier one; the incarnation is the same."""
-    documents = [json.loads(document(scope, version)) for version in VERSIONS]
-    assert len({shown["DocumentIncarnation"] for shown in documents}) == 1
-    ids = [[event["EventId"] for event in shown["Events"]] for shown in documents]
-    for fewer, more in pairwise(ids):
-        assert [event for event in more if event in fewer] == fewer
-
-
-@pytest.mark.spec("M8", "M10")
-@given(scope=SCOPES, version=st.sampled_from(list(VERSIONS)))
-def test_not_before_is_empty_exactly_when_started(scope: Scope, version: str) -> None:
-    """ID4: there are two statuses, and NotBefore is a date until the start."""
-    for event in json.loads(document(scope, version))["Events"]:
-        assert event["EventStatus"] in {"Scheduled", "Started"}
-        assert (event["NotBefore"] == "") == (event["EventStatus"] == "Started")
 
 
 @pytest.mark.spec("M6")

@@ -1,4 +1,4 @@
-"""Errors: whose fault, in the words of HTTP; and what they say."""
+"""Errors: whose fault, in the words of HTTP; what they say, and how text of others is shown."""
 
 import pytest
 
@@ -13,6 +13,7 @@ from fairwarning.core.errors import (
     Unavailable,
     reason_of,
 )
+from fairwarning.core.printable import printable
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,21 @@ def test_the_status_of_each_error(error: FairwarningError, status: int) -> None:
 def test_reasons(error: OSError | UnicodeError | OverflowError, reason: str) -> None:
     """Without the number of the error, and without the name of the file."""
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "shown"),
+    [
+        ("plain text", {}, "plain text"),
+        ("größer", {}, "größer"),
+        ("a\x00\x1b[2J\u202e", {}, r"a\x00\x1b[2J\u202e"),
+        ("a\nb\tc", {"keep": "\n"}, "a\nb\\tc"),
+        ("abcdef", {"most": 4}, "abcd"),
+        ("ab\x00cd", {"most": 4}, r"ab\x"),
+    ],
+)
+def test_what_is_not_printable_is_escaped(
+    text: str, options: dict[str, object], shown: str
+) -> None:
+    """No control character reaches a terminal, and the result is as short as was asked for."""
+    assert printable(text, **options) == shown  # type: ignore[arg-type]

@@ -77,20 +77,3 @@ def test_a_paused_rollout_finishes_running_steps(harness: FleetHarness) -> None:
         if entry.line.fact.type is FactType.ROLLOUT_PAUSED
     ]
     assert reasons == ["1 of 6 machines failed, more than 0 %"]
-
-
-@pytest.mark.spec("E7", "E9")
-def test_an_automatic_pause_survives_a_restart(harness: FleetHarness) -> None:
-    """The pause and its reason survive a restart, and the rollout can be resumed."""
-    begin(harness, [True, False], 0)
-    harness.advance(60)
-    harness.restart()
-    restored = harness.rollout("r")
-    assert (restored.status, restored.why) == (
-        RolloutStatus.PAUSED,
-        "1 of 2 machines failed, more than 0 %",
-    )
-    harness.do(ResumeRollout(rollout="r"))
-    harness.advance(60)
-    assert harness.rollout("r").status is RolloutStatus.DONE
-    assert harness.rollout("r").why == ""

@@ -36,15 +36,6 @@ def standalone(name: str, address: str = "", subnet: str = "") -> CreateScope:
 
 
 @pytest.mark.spec("M22")
-def test_instances_get_the_first_free_addresses(harness: FleetHarness) -> None:
-    """As on Azure, the first four addresses of a subnet are not given."""
-    create(harness, 2)
-    assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
-    harness.do(Scale(set="web", operation="grow", capacity=3))
-    assert addresses(harness)[2] == "10.0.0.6"
-
-
-@pytest.mark.spec("M22")
 def test_a_full_subnet_refuses_and_changes_nothing(harness: FleetHarness) -> None:
     """The error says how many addresses are free and how many are needed."""
     create(harness, 2)
