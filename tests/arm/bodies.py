@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 from tests.fixtures.http import Response
 
@@ -22,6 +23,7 @@ DISK = f"{COMPUTE}/disks/disk"
 IMAGE = {"publisher": "Canonical", "offer": "ubuntu", "sku": "server", "version": "latest"}
 # The scopes that their machines poll.
 VM_SCOPE, WEB_SCOPE, AV_SCOPE = "rg:vm", "rg:web/0", "as:rg:av"
+ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 
 
 def notice(duration: str = "PT5M") -> Json:

@@ -119,7 +119,7 @@ class Everything(ArmHarness):
 
     def request_for(self, route: Route) -> RouteRequest:
         """Return a request for this route."""
-        params = {name: self._value(route, name) for name in _names(route.path)}
+        params = {name: self._value(route, name) for name in re.findall(r"{(\w+)}", route.path)}
         body = self._body(route)
         return RouteRequest(route, fill_path(route.path, params), params, body)
 
@@ -167,7 +167,7 @@ class Everything(ArmHarness):
             return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
         if last == "validate":
             return TEMPLATE
-        if last in {"delete", "manualupgrade", "performMaintenance"}:
+        if last in {"delete", "manualupgrade", "performmaintenance"}:
             return INSTANCES
         return None
 
@@ -194,17 +194,13 @@ _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",
     "{kind}": "planned",
 } | {part: "part" for kind in TYPES for part in kind.nested}
-_SET_FOR_ACTION = {"simulateEviction": "spots", "performMaintenance": "plans"}
+_SET_FOR_ACTION = {"simulateeviction": "spots", "performmaintenance": "plans"}
 _NAME_FOR_ACTION = {
-    ("virtualMachines", "simulateEviction"): "spot",
-    ("virtualMachines", "performMaintenance"): "planned",
-    ("virtualMachineScaleSets", "performMaintenance"): "plans",
+    ("virtualMachines", "simulateeviction"): "spot",
+    ("virtualMachines", "performmaintenance"): "planned",
+    ("virtualMachineScaleSets", "performmaintenance"): "plans",
     ("availabilitySets", "DELETE"): "empty",
 }
-
-
-def _names(path: str) -> list[str]:
-    return re.findall(r"{(\w+)}", path)
 
 
 def fill_path(path: str, params: Mapping[str, str]) -> str:
@@ -236,9 +232,9 @@ def resource_routes() -> Iterator[Route]:
         yield from _routes_of(kind.name, patched=kind.patched)
         item = _item(kind.name)
         for action in kind.actions:
-            yield Route("POST", f"{item}/{_spelled(action)}", _no_handler)
+            yield Route("POST", f"{item}/{action}", _no_handler)
         for view in kind.views:
-            yield Route("GET", f"{item}/{_spelled(view)}", _no_handler)
+            yield Route("GET", f"{item}/{view}", _no_handler)
         for part in kind.nested:
             yield from _routes_of(f"{kind.name}/{part}")
     for name in (*STORED_KINDS, *_NESTED_STORED):
@@ -268,22 +264,6 @@ def _routes_of(
         yield Route("GET", item.removesuffix("/{name}"), _no_handler)
     for method in ("GET", "PUT", "PATCH", "DELETE") if patched else ("GET", "PUT", "DELETE"):
         yield Route(method, item, _no_handler, subscription_wide=wide)
-
-
-_SPELLINGS = {
-    "simulateeviction": "simulateEviction",
-    "performmaintenance": "performMaintenance",
-    "poweroff": "powerOff",
-    "instanceview": "instanceView",
-    "exporttemplate": "exportTemplate",
-    "networkinterfaces": "networkInterfaces",
-    "publicipaddresses": "publicIPAddresses",
-    "vmsizes": "vmSizes",
-}
-
-
-def _spelled(member: str) -> str:
-    return _SPELLINGS.get(member, member)
 
 
 def body_for(route: Route) -> Json:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from fairwarning.arm.templates.template import Template
-from tests.fixtures.arm import default_version
+from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness, default_version
+from tests.fixtures.http import Response
+from tests.fixtures.tokens import sign_token
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 Json = dict[str, Any]
@@ -29,6 +31,16 @@ def resource(kind: str, name: str, *after: str, **more: object) -> Json:
 def deployment(*resources: Json, **more: object) -> Json:
     """Return the body of a deployment of these resources."""
     return {"properties": {"mode": "Incremental", "template": {"resources": [*resources], **more}}}
+
+
+def send_text(
+    arm: ArmHarness, method: str, path: str, text: str, parameters: Json | None = None
+) -> Response:
+    """Send a template file as the Azure CLI does: its text, after a key without quotes."""
+    body = json.dumps({"properties": {"mode": "Incremental", "parameters": parameters or {}}})
+    headers = {"authorization": f"Bearer {sign_token(arm.tokens, arm.principal)}"}
+    query, content = f"api-version={VERSION}", f"{body[:-2]}, template:{text}}}}}"
+    return arm.send(method, f"{SUBSCRIPTION}{path}", query, content.encode(), headers)
 
 
 def hold_deployments(monkeypatch: pytest.MonkeyPatch) -> threading.Event:

@@ -52,8 +52,7 @@ PUBLIC = {
 OPAQUE = {"operation", "event"}  # ids of the service, which are case-sensitive
 METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "get", "BREW")
 QUIET = {  # POSTs that change nothing in this fleet
-    "register", "validate", "exportTemplate", "manualupgrade", "reapply",
-    "whatif",
+    "register", "validate", "exporttemplate", "manualupgrade", "reapply", "whatif",
 }  # fmt: skip
 
 

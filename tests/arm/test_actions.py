@@ -6,8 +6,8 @@ import pytest
 
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind
-from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
+    ANN,
     AV,
     AV_SCOPE,
     COMPUTE,
@@ -29,9 +29,6 @@ from tests.arm.everything import state
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C1")
-
-SPOT = {"priority": "Spot", "evictionPolicy": "Deallocate"}
-ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 
 
 @dataclass(frozen=True)
@@ -129,24 +126,6 @@ def test_delete(arm: ArmHarness, place: Place) -> None:
     assert arm.ended(accepted)["status"] == "Succeeded"
     assert refused(arm.get(place.path)) == (404, "ResourceNotFound")
     assert arm.delete(place.path).status == 204
-
-
-@pytest.mark.spec("T4")
-@pytest.mark.parametrize("place", [ALONE, INSTANCE, FLEXIBLE], ids=["alone", "instance", "flex"])
-def test_evictions(place: Place) -> None:
-    """An eviction gets 204 without a polling URL; only Spot machines can be evicted."""
-    with ArmHarness() as arm:
-        place.create(arm, SPOT)
-        evicted = arm.post(f"{place.path}/simulateEviction")
-        assert (evicted.status, evicted.body) == (204, b"")
-        assert "azure-asyncoperation" not in evicted.headers
-        assert place.events(arm) == [("Preempt", "Scheduled")]
-        arm.advance(60)
-        assert power(arm, place) == "deallocated"
-    with ArmHarness() as arm:
-        place.create(arm)
-        regular = arm.post(f"{place.path}/simulateEviction")
-        assert refused(regular) == (409, "OperationNotAllowed")
 
 
 @everywhere_and_set

@@ -211,25 +211,17 @@ def test_texts_that_are_no_addresses(arm: ArmHarness) -> None:
     assert refused(response) == (400, "InvalidParameter")
 
 
-def test_public_addresses_are_reserved(arm: ArmHarness) -> None:
-    """They are in the documentation ranges, which are not routed."""
+def test_public_addresses(arm: ArmHarness) -> None:
+    """In the documentation ranges, which are not routed; Ansible reads the SKU, also if unsent."""
     ranges = [ip_network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
     documents = [put(arm, f"{PIP}{number}")["properties"] for number in range(20)]
     addresses = {document["ipAddress"] for document in documents}
     assert all(any(ip_address(text) in net for net in ranges) for text in addresses)
     assert len(addresses) > 10
     assert {document["publicIPAllocationMethod"] for document in documents} == {"Dynamic"}
-
-
-def test_the_sku_of_a_public_address(arm: ArmHarness) -> None:
-    """Ansible reads it, also if none was sent."""
     for sku in ({}, {"name": "Standard"}):
-        document = arm.put(PIP, {"location": "local", "sku": sku}).json
-        assert document["sku"] == {"name": "Basic", "tier": "Regional", **sku}
-
-
-def test_the_name_of_a_public_address(arm: ArmHarness) -> None:
-    """It has the label and the region."""
+        shown = arm.put(PIP, {"location": "local", "sku": sku}).json
+        assert shown["sku"] == {"name": "Basic", "tier": "Regional", **sku}
     public = put(arm, PIP, dnsSettings={"domainNameLabel": "shop"})["properties"]
     assert public["dnsSettings"]["fqdn"] == "shop.local.cloudapp.azure.com"
 

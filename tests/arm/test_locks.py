@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
+from tests.arm.bodies import ANN, COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.arm.everything import state
 from tests.arm.templates import deployment, resource
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
@@ -137,8 +136,7 @@ def test_lists(arm: ArmHarness) -> None:
     assert listed(VM) == {"l0", "l1", "l2"}
     at_scope = {"$filter": "atScope()"}
     assert listed(RG, **at_scope) == {"l0", "l1"}
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    value = arm.get(f"/{LOCKS}", principal=ann).json["value"]
+    value = arm.get(f"/{LOCKS}", principal=ANN).json["value"]
     assert {entry["name"] for entry in value} == {"l1", "l2"}
     response = arm.get(f"{RG}/{LOCKS}", **{"$filter": "level eq 'ReadOnly'"})
     assert refused(response) == (400, "InvalidFilterInQueryString")
@@ -158,6 +156,5 @@ def test_refusals(arm: ArmHarness) -> None:
     missing = arm.put(f"{VM}2/{LOCKS}/keep", {"properties": {"level": "ReadOnly"}})
     assert refused(missing) == (404, "ResourceNotFound")
     assert arm.get(f"/{LOCKS}").json["value"] == []
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
     body = {"properties": {"level": "ReadOnly"}}
-    assert arm.put(f"/{LOCKS}/keep", body, principal=ann).status == 403
+    assert arm.put(f"/{LOCKS}/keep", body, principal=ANN).status == 403

@@ -1,8 +1,8 @@
 import pytest
 
 from fairwarning.core.commands import Maintain
-from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
+    ANN,
     AV,
     AV_SCOPE,
     COMPUTE,
@@ -125,11 +125,10 @@ def test_resources_without_events(arm: ArmHarness) -> None:
 @pytest.mark.spec("C5", "T5")
 def test_platform_maintenance(arm: ArmHarness) -> None:
     """Platform maintenance can be acknowledged, and the journal names the principal."""
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
     machine(arm)
     arm.poll(VM_SCOPE)
     arm.do(Maintain(scope=VM_SCOPE, operation="host", machines=("vm",)))
     (event,) = arm.events(VM_SCOPE)
-    arm.post(f"{events(VM)}/{event.id}/acknowledge", principal=ann)
+    arm.post(f"{events(VM)}/{event.id}/acknowledge", principal=ANN)
     assert visible_events(arm, VM_SCOPE) == [("Freeze", "Started", ["vm"])]
     assert actors(arm, "Approved") == {"ann"}

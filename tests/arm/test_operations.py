@@ -4,11 +4,10 @@ import pytest
 
 from fairwarning.service.config.settings import ArmSettings
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import VM, VM_SCOPE, machine, notice, refused, visible_events
+from tests.arm.bodies import ANN, VM, VM_SCOPE, machine, notice, refused, visible_events
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.tokens import sign_token
 
-ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 BOB = Principal(name="bob", role=Role.TENANT, group="other")
 STATUS, MONITOR = "azure-asyncoperation", "location"
 

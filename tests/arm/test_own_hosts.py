@@ -71,19 +71,11 @@ OWN = (
 )  # fmt: skip
 
 
-@pytest.mark.spec("C1", "C3")
-def test_a_foreign_host_is_in_no_link(tmp_path: Path) -> None:
-    """They have the address that the client is connected to."""
+@pytest.mark.spec("C1", "C2", "C3")
+def test_only_an_own_host_is_in_links(tmp_path: Path) -> None:
+    """With the port that the client used; else the address that the client is connected to."""
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
         client = ArmClient(service)
-        links = {host: client.links(host) for host in FOREIGN}
-    assert links == {host: {client.url} for host in FOREIGN}
-
-
-@pytest.mark.spec("C1", "C2")
-def test_an_own_host_is_in_all_links(tmp_path: Path) -> None:
-    """With the port that the client used, which a forwarded port makes another than ours."""
-    with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
-        client = ArmClient(service)
-        links = {host: client.links(host) for host in OWN}
-    assert links == {host: {f"https://{host}"} for host in OWN}
+        links = {host: client.links(host) for host in (*FOREIGN, *OWN)}
+    own = {host: {f"https://{host}"} for host in OWN}
+    assert links == {host: {client.url} for host in FOREIGN} | own

@@ -7,6 +7,7 @@ import pytest
 
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
+    ANN,
     AV,
     COMPUTE,
     DISK,
@@ -309,7 +310,6 @@ def create_targets(arm: ArmHarness, group: str) -> None:
 @pytest.mark.parametrize(("kind", "target", "body"), CASES)
 def test_a_reference(arm: ArmHarness, kind: str, target: str, body: Json) -> None:
     """What does not exist, or is in another group than the client's, cannot be referred to."""
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
     missing, path = (400, "InvalidResourceReference"), NEW[kind]
     ours = f"{SUBSCRIPTION}{target}"
     other = ours.replace("/rg/", "/other/")
@@ -322,9 +322,9 @@ def test_a_reference(arm: ArmHarness, kind: str, target: str, body: Json) -> Non
     assert state(arm) == before
     create_targets(arm, "other")
     before = state(arm)
-    assert refused(arm.put(path, with_id(body, other), principal=ann)) == missing
+    assert refused(arm.put(path, with_id(body, other), principal=ANN)) == missing
     assert state(arm) == before
     create_targets(arm, "rg")
-    response = arm.put(path, with_id(body, ours), principal=ann)
+    response = arm.put(path, with_id(body, ours), principal=ANN)
     assert response.status in {200, 201}, response.body
     assert ours in arm.get(path).body.decode()

@@ -7,8 +7,8 @@ import pytest
 
 from fairwarning.arm.compute import targets
 from fairwarning.arm.types import context as arm_context
-from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
+    ANN,
     COMPUTE,
     VM,
     WEB,
@@ -78,17 +78,6 @@ def test_pages_have_one_order(arm: ArmHarness) -> None:
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_full_page_of_machines(arm: ArmHarness) -> None:
-    """The instances follow on the next page; without any, there is no next page."""
-    for name in ("a", "b", "c"):
-        machine(arm, f"{MACHINES}/{name}")
-    scale_set(arm, capacity=1)
-    assert list(pages(arm, MACHINES)) == [["a", "b", "c"]]
-    flexible(arm, f"{COMPUTE}/virtualMachineScaleSets/api", capacity=1)
-    assert list(pages(arm, MACHINES)) == [["a", "b", "c"], ["api_0"]]
-
-
-@pytest.mark.usefixtures("small_pages")
 def test_a_page_looks_at_few_sets(arm: ArmHarness) -> None:
     """Sets without machines make a page short, not slow; the listing goes on after them."""
     for number in range(5):
@@ -120,12 +109,11 @@ def test_a_tenant_lists_its_own_instances(arm: ArmHarness) -> None:
     """The listing of the subscription and a token of it show only the tenant's group."""
     flexible(arm, capacity=1)
     flexible(arm, WEB.replace("/rg/", "/other/"), capacity=201)
-    tenant = Principal(name="ann", role=Role.TENANT, group="rg")
-    page = arm.get(ALL_MACHINES, principal=tenant).json
+    page = arm.get(ALL_MACHINES, principal=ANN).json
     assert [item["id"] for item in page["value"]] == [f"{SUBSCRIPTION}{MACHINES}/web_0"]
     operators = arm.get(ALL_MACHINES.replace("/rg/", "/other/")).json
     token = operators["nextLink"].partition("skiptoken=")[2].partition("&")[0]
-    foreign = arm.get(f"{ALL_MACHINES}?$skiptoken={token}", principal=tenant)
+    foreign = arm.get(f"{ALL_MACHINES}?$skiptoken={token}", principal=ANN)
     assert refused(foreign) == (400, "InvalidSkipToken")
 
 

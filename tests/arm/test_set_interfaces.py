@@ -217,13 +217,6 @@ def test_a_machine_that_joined_has_its_own_network(arm: ArmHarness) -> None:
         assert profile["networkInterfaces"] == []
 
 
-def test_a_set_without_a_network(arm: ArmHarness) -> None:
-    """Its listings are empty."""
-    scale_set(arm)
-    for path in (f"{WEB}/networkInterfaces", f"{WEB}/publicipaddresses"):
-        assert values(arm, path) == []
-
-
 @pytest.mark.parametrize(
     "path",
     [

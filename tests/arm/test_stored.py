@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_VALUES
 from fairwarning.arm.types import stored
-from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
+from tests.arm.bodies import ANN, COMPUTE, VM, Json, machine, names, refused
 from tests.arm.everything import state
 from tests.arm.stored_documents import RG, StoredResource, stored_resources
 from tests.arm.templates import deployment, resource
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.spec("C8")
 ACCOUNTS = f"{RG}/providers/Microsoft.Storage/storageAccounts"
 ACCOUNT = f"{ACCOUNTS}/acme"
 PLACE: Json = {"location": "local"}
-ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 
 
 def written(arm: ArmHarness, drawn: list[StoredResource]) -> dict[str, Json]:

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.arm import HOST, SUBSCRIPTION, VERSION, ArmHarness
-from tests.fixtures.http import Response
-from tests.fixtures.tokens import sign_token
+from tests.arm.templates import send_text
+from tests.fixtures.arm import HOST, SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C1", "C2")
 
@@ -77,15 +76,6 @@ def read(name: str) -> str:
     return (FILES / f"{name}.json").read_text("utf-8")
 
 
-def send(arm: ArmHarness, method: str, path: str, text: str, parameters: Json) -> Response:
-    """Send the text of a template as the Azure CLI does."""
-    properties = {"mode": "Incremental", "parameters": parameters}
-    body = f"{json.dumps({'properties': properties})[:-2]}, template:{text}}}}}"
-    headers = {"authorization": f"Bearer {sign_token(arm.tokens, arm.principal)}"}
-    query = f"api-version={VERSION}"
-    return arm.send(method, f"{SUBSCRIPTION}{path}", query, body.encode(), headers)
-
-
 def parameters_of(name: str) -> Json:
     """Return the parameters without a default value."""
     return {"adminPasswordOrKey": {"value": SECRET}} if name == "vm_simple" else {}
@@ -93,7 +83,7 @@ def parameters_of(name: str) -> Json:
 
 def deploy(arm: ArmHarness, name: str) -> Json:
     """Deploy a template file, and return the properties of the deployment."""
-    response = send(arm, "PUT", DEPLOYMENT, read(name), parameters_of(name))
+    response = send_text(arm, "PUT", DEPLOYMENT, read(name), parameters_of(name))
     assert response.status == 201, response.body
     assert arm.ended(response) == {"status": "Succeeded"}
     properties: Json = arm.get(DEPLOYMENT).json["properties"]
@@ -119,7 +109,7 @@ def test_a_template_file(arm: ArmHarness, name: str) -> None:
     check_operations(arm, deployed)
     assert HOST not in str(properties["dependencies"])
     exported = json.dumps(arm.post(f"{DEPLOYMENT}/exportTemplate").json["template"])
-    again = send(arm, "POST", f"{DEPLOYMENT}/validate", exported, parameters_of(name))
+    again = send_text(arm, "POST", f"{DEPLOYMENT}/validate", exported, parameters_of(name))
     if name != "extension":  # without the default value of its secure parameter
         assert again.status == 200, again.body
     before = arm.get("/resourceGroups/rg/resources").json
@@ -172,6 +162,6 @@ def test_parameters_of_a_template_file(
 ) -> None:
     """Parameters of a parameter file change what is deployed."""
     values = {key: {"value": value} for key, value in parameters.items()}
-    response = send(arm, "PUT", DEPLOYMENT, read(name), values)
+    response = send_text(arm, "PUT", DEPLOYMENT, read(name), values)
     assert arm.ended(response) == {"status": "Succeeded"}
     assert machine_names(arm) == machines
