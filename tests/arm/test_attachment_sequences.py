@@ -19,24 +19,10 @@ _NAMES = ("a", "b")
 _REFUSED = {400, 404, 409}  # with nothing changed; 404: for a resource or group that is not there
 
 
-def machine_path(name: str) -> str:
-    """Return the path of a machine."""
-    return f"{COMPUTE}/virtualMachines/{name}"
-
-
-def disk_path(name: str) -> str:
-    """Return the path of a disk."""
-    return f"{COMPUTE}/disks/{name}"
-
-
-def nic_path(name: str) -> str:
-    """Return the path of an interface."""
-    return f"{NETWORK}/networkInterfaces/{name}"
-
-
-def address_path(name: str) -> str:
-    """Return the path of a public address."""
-    return f"{NETWORK}/publicIPAddresses/{name}"
+machine_path = f"{COMPUTE}/virtualMachines/{{}}".format
+disk_path = f"{COMPUTE}/disks/{{}}".format
+nic_path = f"{NETWORK}/networkInterfaces/{{}}".format
+address_path = f"{NETWORK}/publicIPAddresses/{{}}".format
 
 
 class Requests:

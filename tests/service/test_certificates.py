@@ -189,16 +189,6 @@ def test_file_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"PRIVATE" not in (tmp_path / "arm" / "ca.pem").read_bytes()
 
 
-def test_a_restart(tmp_path: Path) -> None:
-    """After a restart, clients still trust the service, and it has the same certificate."""
-    first = Authority(tmp_path, ["arm.example.com"])
-    client_context = client(first)
-    before = serial(handshake(first.context(), client_context, "localhost"))
-    second = Authority(tmp_path, ["arm.example.com"])
-    second.prepare()
-    assert serial(handshake(second.context(), client_context, "localhost")) == before
-
-
 def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
     """Neither the module nor a later `prepare` imports `cryptography`."""
     Authority(tmp_path, []).prepare()

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from fairwarning.core import cascade
-from fairwarning.core.commands import Command, Configure, CreateScope, CreateSet, Restart
-from fairwarning.core.errors import Conflict, Refused, Unavailable
+from fairwarning.core.commands import Command, Configure, CreateScope, CreateSet
+from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from tests.fixtures.controlled_fleet import (
     ControlledFleet,
-    ControlledStore,
     controlled_fleet,
     on_a_controlled_fleet,
 )
@@ -124,20 +123,6 @@ async def test_a_refusal_of_a_cancelled_submitter(harness: ControlledFleet) -> N
     assert harness.fleet.broken is None
 
 
-async def test_stop_answers_all_submitters() -> None:
-    """Commands submitted before a stop are carried out; later ones get Unavailable."""
-    store = ControlledStore()
-    async with controlled_fleet(store) as harness:
-        tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
-        await wait_until_async(lambda: len(harness.fleet._queue) == 5)
-        await harness.fleet.stop()
-        await asyncio.gather(*tasks)
-        with pytest.raises(Unavailable, match="Stopping"):
-            await harness.fleet.submit(standalone("late"))
-    async with controlled_fleet(store) as harness:
-        assert len(await harness.store.list_ids(Scope, "", 10)) == 5
-
-
 @pytest.mark.parametrize("turns", range(6))
 async def test_no_submitter_hangs_during_a_stop(turns: int) -> None:
     """A client that keeps submitting commands gets an answer to each of them."""
@@ -178,17 +163,6 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
         await harness.fleet.settled()
         for n in range(5):
             assert (await harness.operation(f"restart vm{n}")).status == "Succeeded"
-
-
-@pytest.mark.parametrize("command", [None, "restart", 7, Restart])
-@on_a_controlled_fleet
-async def test_an_invalid_command_reaches_no_batch(
-    harness: ControlledFleet, command: object
-) -> None:
-    """An object that is not a command is refused without a commit."""
-    with pytest.raises(Refused, match="BadCommand"):
-        await harness.fleet.submit(command)  # type: ignore[arg-type]
-    assert harness.store.commits == []
 
 
 @on_a_controlled_fleet

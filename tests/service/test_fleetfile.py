@@ -85,20 +85,6 @@ def test_the_example_in_the_documentation() -> None:
     )
 
 
-def test_the_sample_fleet() -> None:
-    """One of everything: a scale set, an availability set, a spot machine, a cloud service."""
-    web, db, batch, legacy = sample().commands
-    assert isinstance(batch, CreateScope)
-    assert batch.machines == (
-        Machine(name="batch_0", priority=Priority.SPOT, eviction=EvictionPolicy.DELETE),
-    )
-    assert isinstance(db, CreateScope)
-    assert (db.kind, len(db.machines)) == (ScopeKind.AVAILABILITY_SET, 2)
-    assert isinstance(legacy, CreateScope)
-    assert [machine.name for machine in legacy.machines] == ["FrontEnd_IN_0"]
-    assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
-
-
 def test_defaults() -> None:
     """An empty file means an empty fleet; a machine with only a name has the defaults."""
     assert read("") == FleetFile(cloud=CloudSettings(), commands=())
@@ -346,13 +332,6 @@ def test_any_file_is_read_or_refused(file: dict[str, Any]) -> None:
     assert refused == "" or refused.startswith("BadFleetFile: ")
     assert "not TOML" not in refused
     refused.encode()
-
-
-@given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
-    """Any text is read or refused, even if it is not TOML."""
-    refused = outcome(text)
-    assert refused == "" or refused.startswith("BadFleetFile: ")
 
 
 def test_driver_cluster_and_journal_settings() -> None:

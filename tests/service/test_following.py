@@ -1,21 +1,28 @@
-"""A process learns about the changes of other processes, also after it was suspended."""
+"""Processes on one database: each learns about the changes and the retention of the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 import psycopg
 import pytest
 
-from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.core.commands import Deallocate, DropOperation, Start
+from fairwarning.core.model import Operation, OperationStatus, Ref, Scope, ScopeKind
 from fairwarning.core.record import changed
+from fairwarning.service.config.settings import JournalSettings, OperationSettings
 from fairwarning.service.documents import DocumentCache
+from fairwarning.service.fleet import Fleet
 from fairwarning.service.following import ChangeFollower
+from fairwarning.service.retention import Retention
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
+from tests.bench.fleets import serving
+from tests.fixtures.fleet import standalone
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.waiting import wait_until_async
+from tests.webhooks.webhook_fleet import InstantDriver
 
 REF: Ref = (Scope, "vm")
 CREATED = Scope(id="vm", kind=ScopeKind.STANDALONE, incarnation=1, version=1)
@@ -98,3 +105,57 @@ async def test_a_scope_that_cannot_be_read_holds_up_no_other() -> None:
         assert not process.documents.is_stale()
         with pytest.raises(msgspec.DecodeError):
             await process.documents.fetch("bad")
+
+
+def process(url: str) -> AbstractAsyncContextManager[Fleet]:
+    """The fleet of one process."""
+    return serving(PostgresStore(url), InstantDriver())
+
+
+async def ended(fleet: Fleet, name: str) -> Operation:
+    """Wait until an operation has ended."""
+    while True:
+        operation = await fleet.reader.read(Operation, name)
+        if operation and operation.status is not OperationStatus.RUNNING:
+            return operation
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.spec("X1")
+async def test_a_key_that_one_process_dropped_is_new_to_the_others() -> None:
+    """They had the operation in memory."""
+    url = migrated_database_or_skip()
+    async with (
+        process(url) as first,
+        process(url) as second,
+    ):
+        await first.submit(standalone("vm"))
+        deallocate = Deallocate(scope="vm", operation="key", machines=("vm",))
+        await second.submit(deallocate)
+        before = await ended(second, "key")
+        repeated = await second.submit(deallocate)
+        assert repeated == before
+        await first.submit(DropOperation(operation="key", before=first.clock.now() + 1))
+        assert await second.reader.read(Operation, "key") is None
+        again = await second.submit(Start(scope="vm", operation="key", machines=("vm",)))
+        assert again is not None
+        assert (again.kind, (await ended(first, "key")).kind) == ("Start", "Start")
+
+
+@pytest.mark.spec("X1")
+async def test_one_process_has_the_duty() -> None:
+    """The others drop nothing while it runs, and one of them takes over when it has ended."""
+    url = migrated_database_or_skip()
+    async with process(url) as second:
+        async with process(url) as first:
+            for fleet in (first, second):
+                await retention(fleet).drop_old()
+            assert await first.store.claim_duty("journal")
+            assert not await second.store.claim_duty("journal")
+        await retention(second).drop_old()
+        assert await second.store.claim_duty("journal")
+
+
+def retention(fleet: Fleet) -> Retention:
+    """The retention of a process."""
+    return Retention(fleet, JournalSettings(keep_days=1), OperationSettings(keep_days=1))

@@ -26,18 +26,6 @@ def _follow(host_time: HostTime, clocks: SteppedClocks, seconds: int) -> None:
         host_time.follow_wall()
 
 
-@pytest.mark.parametrize("step", [-HOUR, -3.0, 3.0, HOUR])
-def test_a_step_does_not_move_time_while_a_notice_is_pending(step: float) -> None:
-    """Each second of a notice is a second, whatever the wall clock does."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.step_wall(step)
-    _follow(host_time, clocks, 899)
-    assert host_time.now() == NOON + 899
-    assert host_time.ahead == pytest.approx(-step)
-
-
 def test_a_forward_step_is_followed_once_no_notice_is_pending() -> None:
     """Fleet time jumps to wall time after the last notice, not before."""
     clocks = SteppedClocks()
@@ -62,20 +50,6 @@ def test_a_backward_step_is_followed_at_half_speed() -> None:
     _follow(host_time, clocks, 101)
     assert host_time.now() == pytest.approx(clocks.wall(), abs=0.1)
     assert abs(host_time.ahead) < 1
-
-
-def test_time_never_runs_backwards() -> None:
-    """No reading is smaller than the one before it, whatever the wall clock does."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    readings = []
-    for step in (0, -HOUR, HOUR, -5, 2 * HOUR, -HOUR):
-        clocks.step_wall(step)
-        for _ in range(20):
-            clocks.pass_time(0.7)
-            host_time.follow_wall()
-            readings.append(host_time.now())
-    assert readings == sorted(readings)
 
 
 def test_a_step_before_a_reboot_while_time_is_slowed_down() -> None:
@@ -104,31 +78,6 @@ def test_time_that_passes_during_a_reboot_counts_if_nothing_is_promised() -> Non
     host_time = HostTime(clocks)
     clocks.reboot(down_seconds=HOUR)
     assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
-
-
-@pytest.mark.parametrize("wrong_before", [-HOUR, 0.0, HOUR])
-@pytest.mark.parametrize("wrong_after", [-10 * HOUR, -1.0, 0.0, HOUR])
-@pytest.mark.parametrize("seen_seconds", [0, 20])
-def test_a_reboot_shortens_no_notice(
-    wrong_before: float, wrong_after: float, seen_seconds: int
-) -> None:
-    """Whenever the wall clock was wrong, and whoever saw it: what is not proven does not count."""
-    clocks = SteppedClocks()
-    clocks.step_wall(wrong_before)
-    host_time = HostTime(clocks)
-    given_at = host_time.now()
-    host_time.promise(given_at + NOTICE)
-    _follow(host_time, clocks, seen_seconds)
-    clocks.reboot(down_seconds=16)
-    clocks.step_wall(wrong_after - wrong_before)
-    restarted = _restarted(host_time, clocks)
-    assert restarted.now() == given_at + seen_seconds
-    clocks.step_wall(-wrong_after)
-    _follow(restarted, clocks, int(NOTICE) - seen_seconds - 1)
-    assert restarted.now() == given_at + NOTICE - 1
-    _follow(restarted, clocks, 1)
-    if wrong_before <= 0:
-        assert restarted.now() == clocks.wall(), "nothing is promised any more"
 
 
 # --- What machines are told ---------------------------------------------------------------------

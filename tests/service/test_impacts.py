@@ -5,7 +5,6 @@ from fairwarning.core.model import Impact, ImpactKind, OperationStatus
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.writer.impacts import ImpactDispatcher
-from fairwarning.store import codec
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
     ControlledFleet,
@@ -55,29 +54,6 @@ async def test_a_driver_that_reports_immediately(harness: ControlledFleet) -> No
     await harness.rebooting()
     await harness.fleet.settled()
     assert (await harness.operation()).status is OperationStatus.SUCCEEDED
-
-
-@on_a_controlled_fleet
-async def test_a_driver_that_reports_twice(harness: ControlledFleet) -> None:
-    """The second report of an impact changes nothing."""
-    await harness.rebooting()
-    harness.driver.finish()
-    harness.driver.finish("not at all")
-    await harness.fleet.settled()
-    operation = await harness.operation()
-    assert (operation.status, operation.done, operation.failed) == ("Succeeded", 1, 0)
-
-
-@pytest.mark.parametrize("error", ["no such host", "caf\udce9", "a\0b", "x" * 5_000])
-@on_a_controlled_fleet
-async def test_any_driver_error_can_be_stored(harness: ControlledFleet, error: str) -> None:
-    """A failure is stored even if the driver's text is long or has an unknown encoding."""
-    await harness.rebooting()
-    harness.driver.finish(error)
-    await harness.fleet.settled()
-    operation = await harness.operation()
-    assert operation.status is OperationStatus.FAILED
-    assert codec.decode_entity("Operation", codec.encode(operation)) == operation
 
 
 async def test_started_is_durable_and_visible_before_the_impact() -> None:

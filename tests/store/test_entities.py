@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.commands import CreateScope, CreateSet, Poll, StartRollout
+from fairwarning.core.commands import CreateScope, CreateSet, Poll
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import (
@@ -222,22 +222,6 @@ async def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
     created = Scope(id="brief", kind=ScopeKind.STANDALONE, version=1)
     await store.commit(Batch(2.0, {ref: (None, created)}))
     assert await store.load([ref]) == {ref: created}
-
-
-@on_open_store
-async def test_a_rollout_over_many_scopes_is_one_batch(store: Store) -> None:
-    """A batch may have hundreds of entities and lines; all are stored in order."""
-    generator = BatchGenerator()
-    names = [f"s{number:03}" for number in range(150)]
-    await store.commit(generator.batch([pair(name, f"{name}_0", f"{name}_1") for name in names]))
-    await store.commit(generator.batch([Poll(scope=name) for name in names]))
-    await store.commit(generator.batch([StartRollout(rollout="r", scopes=tuple(names), batch=100)]))
-    await restart(store)
-    assert await store.load(generator.entities) == generator.entities
-    entries = await store.journal(limit=10_000)
-    assert [entry.line for entry in entries] == generator.lines
-    assert [entry.number for entry in entries] == list(range(1, len(generator.lines) + 1))
-    assert len(generator.names(Lane)) == 150
 
 
 @on_open_store

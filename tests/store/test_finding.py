@@ -1,11 +1,9 @@
 """Lookups: machines by name and address, entities by kind and by due time."""
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 
-from fairwarning.core.commands import CreateScope, Maintain, Poll
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import (
     Impact,
@@ -19,7 +17,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store.store import Batch, MachineLocation, Store
-from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store, restart
 
 
@@ -221,19 +218,3 @@ async def test_impacts_are_unfinished_until_settled(store: Store) -> None:
     brief = replace(impacts[0], id="brief")
     await store.commit(Batch(3.0, impacts=[brief], settled=["brief", "e1:m", "e3:m"]))
     assert await store.unfinished_impacts("", 9) == []
-
-
-@on_open_store
-async def test_scopes_with_events_come_in_the_order_of_ids(store: Store) -> None:
-    """Also with unusual names, so that a reader of one list can continue in the other."""
-    names = ["a", "Z", "web/0", "web/10", "web/2", "été", "雪", "'; --", "a b", "%", "_", "🙂"]
-    generator = BatchGenerator()
-    Random(3).shuffle(names)
-    for number, name in enumerate(names):
-        scope = CreateScope(
-            scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=(Machine(name="m"),)
-        )
-        freeze = Maintain(scope=name, operation=f"o{number}", machines=("m",))
-        await store.commit(generator.batch([scope, Poll(scope=name), freeze]))
-    assert await store.scopes_with_events("", 100) == await store.list_ids(Scope, "", 100)
-    assert await store.scopes_with_events("web/0", 2) == await store.list_ids(Scope, "web/0", 2)

@@ -5,7 +5,6 @@ import pytest
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
-from fairwarning.core.record import changed
 from fairwarning.store.store import Batch, ScopeChange, Store
 from tests.store.batch_generator import line_about
 from tests.store.conftest import on_open_store, restart
@@ -17,11 +16,6 @@ B: Ref = (Scope, "b")
 def scope(name: str, version: int = 1) -> Scope:
     """Return a scope with this version."""
     return Scope(id=name, kind=ScopeKind.STANDALONE, version=version)
-
-
-def polled(scope: Scope, at: float) -> Scope:
-    """Return the scope as it is after a poll, which makes it due a while later."""
-    return changed(scope, incarnation=1, polled_at=at)
 
 
 @on_open_store
@@ -120,25 +114,6 @@ async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> Non
     await store.commit(Batch(5.0, {B: (None, scope("b")), A: (scope("a", 2), scope("a", 3))}))
     assert await read_changes() == ["b", "a"]
     assert len(await store.changes_since(0, 100)) == 3
-
-
-@on_open_store
-async def test_the_feed_and_due_times_are_correct_after_many_changes(store: Store) -> None:
-    """A scope that changes often, as a polled one, is in the feed once and has one due time."""
-    await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, polled(scope("b"), 1.0))}))
-    soonest = await store.next_due()
-    assert soonest is not None
-    last = scope("a")
-    for version in range(2, 600):
-        new = polled(scope("a", version), float(version))
-        assert await store.commit(Batch(1.0, {A: (last, new)})) == soonest
-        last = new
-    changes = await store.changes_since(0, 9)
-    assert [change.scope for change in changes] == ["b", "a"]
-    assert await store.changes_since(changes[0].position, 9) == changes[1:]
-    assert await store.changes_since(changes[1].position, 9) == []
-    assert await store.due_entities(soonest + 597, 9) == [B]
-    assert await store.due_entities(soonest + 598, 9) == [B, A]
 
 
 @on_open_store
