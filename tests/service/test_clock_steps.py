@@ -1,7 +1,6 @@
 """A service whose host's clock is stepped, suspended or wrong at boot (E11)."""
 
 import re
-import signal
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -59,7 +58,8 @@ def _seconds_left(service: ServiceProcess) -> float:
     response = service.get(MACHINE)
     (event,) = response.json["Events"]
     assert event["EventStatus"] == "Scheduled"
-    return _left(response.headers["date"], event)
+    not_before = parsedate_to_datetime(event["NotBefore"])
+    return (not_before - parsedate_to_datetime(response.headers["date"])).total_seconds()
 
 
 def _wait_until_started(service: ServiceProcess) -> None:
@@ -91,19 +91,6 @@ def test_a_suspended_host_does_what_is_due(service: ServiceProcess, host: HostOf
     _wait_until_started(service)
 
 
-def test_a_stopped_process_does_what_is_due(service: ServiceProcess, host: HostOfService) -> None:
-    """What came due while the process was stopped is done at once, and not before NotBefore."""
-    not_before = parsedate_to_datetime(_event(service)["NotBefore"])
-    service.process.send_signal(signal.SIGSTOP)
-    host.suspend(NOTICE_SECONDS + 1)
-    service.process.send_signal(signal.SIGCONT)
-    _wait_until_started(service)
-    lines = service.ok("GET", "/api/journal?limit=100")["lines"]
-    began = [line for line in lines if line["type"] == "ImpactBegun"]
-    assert all(datetime.fromisoformat(line["at"]) >= not_before for line in began)
-    assert began
-
-
 @pytest.mark.parametrize("step", split([HOUR, -24 * HOUR], 1))
 def test_a_reboot_with_another_clock_keeps_the_notice(
     service: ServiceProcess, host: HostOfService, step: float
@@ -119,30 +106,6 @@ def test_a_reboot_with_another_clock_keeps_the_notice(
     assert NOTICE_SECONDS - 120 < not_before - now <= NOTICE_SECONDS + 1
     host.suspend(NOTICE_SECONDS + 1)
     _wait_until_started(service)
-
-
-@pytest.mark.parametrize("step", split([-240.0, HOUR], 1))
-def test_a_new_event_is_right_for_the_guests_while_another_is_pending(
-    service: ServiceProcess, host: HostOfService, step: float
-) -> None:
-    """NotBefore is in the host's time at once; by the `Date` header nobody has more than that."""
-    old = _event(service)
-    host.step_wall(step)
-    service.poll("web_0")
-    service.ok("POST", "/api/machines/web_0/restart")
-    response = service.get("web_0")
-    (event,) = response.json["Events"]
-    left = parsedate_to_datetime(event["NotBefore"]).timestamp() - (time.time() + step)
-    assert left == pytest.approx(NOTICE_SECONDS, abs=120)
-    assert _left(response.headers["date"], event) <= NOTICE_SECONDS + 4
-    response = service.get(MACHINE)
-    assert response.json["Events"] == [old]
-    assert _left(response.headers["date"], old) <= NOTICE_SECONDS + 4
-
-
-def _left(date: str, event: Any) -> float:  # noqa: ANN401  (JSON)
-    not_before = parsedate_to_datetime(event["NotBefore"])
-    return (not_before - parsedate_to_datetime(date)).total_seconds()
 
 
 def test_a_difference_from_the_hosts_clock_is_shown(

@@ -1,13 +1,10 @@
 """A store on a disk that is filled and freed repeatedly. Run as a program: FOLDER CYCLES.
 
-Prints one line of JSON. FOLDER is a small separate filesystem; where none can be mounted, `--limit`
-limits the size of files (RLIMIT_FSIZE) instead.
+Prints one line of JSON. FOLDER is a small separate filesystem.
 """
 
 import asyncio
 import json
-import resource
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -37,21 +34,6 @@ class Disk:
         self._filler.unlink()
 
 
-class Limit:
-    """A limit that keeps files from growing beyond the current size of the database's log."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "fleet.db-wal"
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def fill(self) -> None:
-        size = self._log.stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-    def free(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-
-
 class Trial:
     """Commits until a commit is refused, and knows what was acknowledged."""
 
@@ -71,7 +53,7 @@ class Trial:
         try:
             await self.store.commit(self.generator.batch([command]))
         except Unavailable as error:
-            if error.code not in {"StoreFull", "StoreFailed"}:  # StoreFailed with a limit on files
+            if error.code != "StoreFull":
                 raise
             del self.generator.entities[Scope, name]
             self.refused.append((Scope, name))
@@ -87,7 +69,7 @@ class Trial:
         assert await self.store.list_ids(Scope, "", 10_000) == sorted(name for _, name in self.kept)
 
 
-async def cycle(trial: Trial, disk: Disk | Limit) -> int:
+async def cycle(trial: Trial, disk: Disk) -> int:
     """Fill the disk, be refused, free it, resume; return how many commits the full disk took."""
     for _ in range(3):
         assert await trial.add()
@@ -109,7 +91,7 @@ def is_sound(connection: SqliteConnection) -> bool:
     return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-async def main(folder: Path, cycles: int, disk: Disk | Limit) -> dict[str, int]:
+async def main(folder: Path, cycles: int, disk: Disk) -> dict[str, int]:
     """Run all cycles, then restart."""
     store = SQLiteStore(folder / "fleet.db", reserved_bytes=RESERVED_BYTES)
     trial = Trial(store)
@@ -136,6 +118,5 @@ async def main(folder: Path, cycles: int, disk: Disk | Limit) -> dict[str, int]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    kind = Limit if "--limit" in sys.argv else Disk
-    counts = asyncio.run(main(folder, int(sys.argv[2]), kind(folder)))
+    counts = asyncio.run(main(folder, int(sys.argv[2]), Disk(folder)))
     sys.stdout.write(json.dumps(counts))

@@ -26,7 +26,7 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sql_reads import Row
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.test_shared import LEASE, A, impact, on_two_stores, renewing, scope
+from tests.store.test_shared import A, impact, on_two_stores, renewing, scope
 
 pytestmark = pytest.mark.spec("E11", "X1")
 
@@ -67,25 +67,6 @@ def _offset(reading: ClockReading) -> float:
 
 def _now(reading: ClockReading) -> float:
     return reading.at + reading.least
-
-
-@STEPS
-@on_two_stores
-async def test_a_step_does_not_move_the_shared_time(
-    first: PostgresStore, second: PostgresStore, step: float
-) -> None:
-    """Neither for processes that run nor for one that starts later."""
-    await first.commit(Batch(1.0, impacts=[impact("i")]))  # so that nothing is corrected
-    async with renewing(first) as ours, renewing(second) as theirs:
-        before = await _next_reading(ours)
-        await _step(first, step)
-        for heartbeats in (ours, theirs):
-            after = await _next_reading(heartbeats)
-            assert abs(_offset(after) - _offset(before)) < SLOW
-        third = PostgresStore(first._connections._conninfo, lease_seconds=LEASE)
-        await third.open()
-        assert abs(_offset(await third.shared.read_clock()) - _offset(before)) < SLOW
-        await third.close()
 
 
 @STEPS
