@@ -123,24 +123,7 @@ def test_a_notice(arm: ArmHarness, settings: Json, seconds: int, timeout: str) -
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("enable", [True, False])
-@pytest.mark.parametrize(
-    "duration",
-    [
-        "PT4M",
-        "PT4M59S",
-        "PT16M",
-        "PT15M1S",
-        "PT0S",
-        "PT1H",
-        "P1D",
-        "10",
-        "10M",
-        "",
-        "PT",
-        "-PT5M",
-        5,
-    ],
-)
+@pytest.mark.parametrize("duration", ["PT4M59S", "PT15M1S", "PT0S", "P1D", "10M", "", "-PT5M", 5])
 def test_any_other_notice_is_refused(arm: ArmHarness, duration: object, enable: bool) -> None:
     """The error names the allowed range, and nothing is created or changed."""
     profile = terminate(enable=enable, notBeforeTimeout=duration)

@@ -17,7 +17,7 @@ from fairwarning.arm.templates.evaluation import (
     Node,
     TemplateFunction,
 )
-from fairwarning.arm.templates.functions.times import UTC_NOW_FORMAT, format_time
+from fairwarning.arm.templates.functions.scalars import UTC_NOW_FORMAT, format_time
 from fairwarning.arm.templates.values import TemplateError, Value, canonical
 from fairwarning.core.record import changed, record
 
