@@ -172,11 +172,6 @@ def test_names_that_depend_on_all_arguments() -> None:
     assert (len(unique), unique.isalnum()) == (13, True)
 
 
-def loop(name: str, count: object, repeated: object) -> Json:
-    """Return an object with a property that is repeated."""
-    return {"copy": [{"name": name, "count": count, "input": repeated}]}
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

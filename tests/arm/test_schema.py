@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 
@@ -153,7 +152,6 @@ def test_every_modeled_type_has_a_shape() -> None:
     assert {kind.name.lower() for kind in TYPES if kind.name not in stored} <= set(types.shapes())
 
 
-Json = dict[str, Any]
 NOT_IN_SDK = {"AutoOSUpgradePolicy", "ResourceGroup", "ResourceGroupProperties"}
 
 

@@ -95,22 +95,6 @@ def test_a_delete_or_eviction_replaces_pending_work(
 
 
 @pytest.mark.spec("E5")
-@pytest.mark.parametrize("leaving", [Delete, Evict])
-def test_a_delete_or_eviction_does_not_interrupt_started_work(
-    harness: FleetHarness, leaving: type[Operate]
-) -> None:
-    """Only pending impacts are replaced; a running reboot must end first."""
-    harness.standalone(priority=Priority.SPOT)
-    harness.poll("vm")
-    harness.operate(Restart, "vm", "vm", name="work")
-    harness.approve("vm")
-    again = leaving(scope="vm", operation="leave", machines=("vm",))
-    assert harness.refusal(again).code == "MachineBusy"
-    harness.advance(60)
-    harness.do(again)
-
-
-@pytest.mark.spec("E5")
 @pytest.mark.parametrize("first", [Delete, Evict])
 @pytest.mark.parametrize("second", [Delete, Evict])
 def test_one_delete_or_eviction_does_not_replace_another(
@@ -163,15 +147,6 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users(harness: FleetHar
     harness.operate(Maintain, "av", "av33", name="platform too")
     harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
     harness.do(command)
-
-
-@pytest.mark.spec("E6", "M15")
-def test_no_limit_where_nothing_is_scheduled(harness: FleetHarness) -> None:
-    """In a disabled scope, operations run at once and do not count."""
-    harness.availability_set(machines=3, domains=1, user_operations=1)
-    for n in range(3):
-        harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-    assert harness.impacted() == ["av0", "av1", "av2"]
 
 
 @pytest.mark.spec("E5")

@@ -1,20 +1,12 @@
-"""The life cycle of events: notice, approval, NotBefore, cancellation (E1 to E4)."""
+"""The life cycle of events: notice, approval, NotBefore, cancellation, the end (E1 to E4, M12)."""
 
 import math
 
 import pytest
 
-from fairwarning.core.commands import (
-    Approve,
-    Cancel,
-    Configure,
-    Delete,
-    Evict,
-    Maintain,
-    Redeploy,
-    Restart,
-)
+from fairwarning.core.commands import Approve, Cancel, Configure, Evict, Maintain, Redeploy, Restart
 from fairwarning.core.decision import FactType
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, Priority, Rules
 from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -73,19 +65,6 @@ def test_approving_again_changes_nothing(harness: FleetHarness) -> None:
     ]
 
 
-@pytest.mark.spec("E2", "T6")
-def test_approving_again_while_others_are_awaited(harness: FleetHarness) -> None:
-    """Repeated approvals of a waiting event have no further effect."""
-    harness.make_scale_set(2)
-    harness.operate(Delete, "web/0", "web_0", "web_1")
-    incarnation = harness.scope("web/0").incarnation
-    for _ in range(3):
-        harness.approve("web/0", "web_0")
-    assert harness.facts(FactType.APPROVED) == [FactType.APPROVED]
-    assert harness.scope("web/0").incarnation == incarnation  # as the document does not show it
-    assert harness.impacts() == []
-
-
 @pytest.mark.spec("E2")
 def test_a_started_event_cannot_be_cancelled(harness: FleetHarness) -> None:
     """Cancelling a started event is a conflict."""
@@ -98,3 +77,70 @@ def test_a_started_event_cannot_be_cancelled(harness: FleetHarness) -> None:
     harness.advance(60)
     assert harness.refusal(Cancel(scope="vm", event=event.id)).status == 404
     assert harness.succeeded("op")
+
+
+def _refused(harness: FleetHarness, scope: str, *events: str) -> bool:
+    try:
+        harness.approve_as_machine(scope, *events)
+    except Refused as error:
+        return error.code == "UnknownEvent"
+    return False
+
+
+def _ended(harness: FleetHarness) -> str:
+    """Reboot a machine; return the id of the event, which has just ended."""
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
+    event = harness.only_event("vm").id
+    harness.approve("vm")
+    harness.advance(MINUTE)
+    assert harness.events("vm") == []
+    return event
+
+
+@pytest.mark.spec("M12")
+def test_an_event_that_just_ended_may_be_approved(harness: FleetHarness) -> None:
+    """Clients repeat an approval while the event is Started; nothing changes."""
+    event = _ended(harness)
+    before = harness.scope("vm"), harness.journal()
+    harness.advance(10 * MINUTE - 1)
+    harness.approve_as_machine("vm", event.lower())
+    assert (harness.scope("vm"), harness.journal()) == before
+
+
+@pytest.mark.spec("M12")
+def test_it_outlives_a_restart_of_the_service(harness: FleetHarness) -> None:
+    """The answer is the same after a restart."""
+    event = _ended(harness)
+    harness.restart()
+    harness.approve_as_machine("vm", event)
+
+
+@pytest.mark.spec("M12")
+def test_another_scope_still_may_not_approve(harness: FleetHarness) -> None:
+    """An ended event of another scope is as unknown as any."""
+    event = _ended(harness)
+    harness.make_enabled("other")
+    assert _refused(harness, "other", event)
+
+
+@pytest.mark.spec("M12")
+def test_an_ended_and_a_scheduled_event_together(harness: FleetHarness) -> None:
+    """One approval may name both; the scheduled one starts."""
+    ended = _ended(harness)
+    harness.operate(Restart, "vm", "vm", name="again")
+    scheduled = harness.only_event("vm").id
+    harness.approve_as_machine("vm", ended, scheduled)
+    assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
+
+
+@pytest.mark.spec("M12")
+def test_ids_of_two_fleets_differ() -> None:
+    """The same names, operations and times in another fleet give other event ids (E2)."""
+    ids = []
+    for _ in range(2):
+        with FleetHarness(secret=None) as harness:
+            harness.make_enabled("vm")
+            harness.operate(Restart, "vm", "vm")
+            ids.append(harness.only_event("vm").id)
+    assert ids[0] != ids[1]

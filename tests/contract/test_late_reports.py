@@ -102,16 +102,6 @@ def test_a_late_failure_stays_a_failure(harness: FleetHarness) -> None:
     assert harness.facts(FactType.REPORTED_LATE) == [FactType.REPORTED_LATE]
 
 
-def test_a_machine_that_was_deleted_late_is_gone(harness: FleetHarness) -> None:
-    """The fleet never shows a machine that its driver has deleted."""
-    harness.operate(Delete, "vm", "vm")
-    harness.advance(20)
-    assert harness.operation("op").status is OperationStatus.FAILED
-    harness.advance(10)
-    assert harness.succeeded("op")
-    assert not harness.exists("vm")
-
-
 def test_a_machine_that_was_deleted_late_ends_newer_work(harness: FleetHarness) -> None:
     """A restart was announced since: there is nothing left to restart."""
     harness.operate(Delete, "vm", "vm", name="delete")
@@ -204,19 +194,6 @@ def test_what_is_not_in_progress_cannot_end(
     assert harness.scope("vm").impacts
 
 
-def test_a_late_report_of_a_machine_that_is_gone(silent: FleetHarness) -> None:
-    """It was deleted since: the report changes nothing."""
-    silent.operate(Restart, "av", "av0", name="restart")
-    silent.operate(Restart, "av", "av1", name="other")
-    silent.advance(20)
-    silent.operate(Delete, "av", "av0", name="delete")
-    restarting, other, deleting = silent.driver.impacts
-    silent.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
-    assert list(silent.scope("av").given_up) == [other.id]
-    silent.do(ReportImpact(scope="av", machine="av0", impact=restarting.id))
-    assert silent.operation("restart").status is OperationStatus.FAILED
-
-
 def test_a_late_report_of_a_dropped_operation(harness: FleetHarness) -> None:
     """It changes neither the operation, which is gone, nor another one of that name (IR1)."""
     for started_again in (False, True):
@@ -248,16 +225,6 @@ def test_what_is_removed_after_late_reports(silent: FleetHarness) -> None:
         silent.do(ReportImpact(scope="av", machine=impact.machine, impact=impact.id))
         assert silent.operation("op").status == status
     assert silent.resource("group::rg") is None
-
-
-def test_a_late_stop_changes_the_power_state(harness: FleetHarness) -> None:
-    """The power state is what the driver did."""
-    harness.do(Configure(scope="vm", rules=Rules(impact_limit_seconds=5)))
-    harness.operate(Stop, "vm", "vm")
-    harness.advance(5)
-    assert harness.machines("vm")["vm"].power is Power.RUNNING
-    harness.advance(10)
-    assert harness.machines("vm")["vm"].power is Power.STOPPED
 
 
 def test_the_limit_is_never_shorter_than_the_announced_duration(harness: FleetHarness) -> None:

@@ -40,16 +40,6 @@ def test_not_before_falls_into_the_window(harness: FleetHarness) -> None:
     assert harness.rollout("up").status is RolloutStatus.DONE
 
 
-def test_without_notice_the_impact_waits(harness: FleetHarness) -> None:
-    """A scope that nobody polls is maintained when its window opens."""
-    _fleet(harness, polled=False)
-    _roll(harness)
-    harness.advance(OPENS - 1)
-    assert harness.impacted() == []
-    harness.advance(MINUTE)
-    assert set(harness.impact_times().values()) <= {OPENS, OPENS + 9, OPENS + 18}
-
-
 def test_a_window_that_is_removed_is_not_waited_for(harness: FleetHarness) -> None:
     """Nor one that is changed; the rollout notices within a quarter of an hour."""
     _fleet(harness, "Monday 00:00Z PT1H")

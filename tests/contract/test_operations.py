@@ -1,4 +1,4 @@
-"""Operations from acceptance to their end, including failures (E2, E9, IC1, IC2)."""
+"""Operations from acceptance to their end, failures, and their journal (E2, E9, O7, IC1, IC2)."""
 
 from hashlib import sha256
 
@@ -12,9 +12,10 @@ from fairwarning.core.commands import (
     Operate,
     OperateInstances,
     Recommend,
+    RecordDelivery,
+    RecordRefusal,
     Redeploy,
     Reimage,
-    ReportImpact,
     Restart,
     Scale,
     Start,
@@ -22,7 +23,9 @@ from fairwarning.core.commands import (
     Write,
     target_of,
 )
-from fairwarning.core.model import ImpactKind, OperationStatus, Power
+from fairwarning.core.decision import Fact, FactType
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import ImpactKind, Power
 from fairwarning.core.record import changed
 from tests.contract.units import HOUR
 from tests.fixtures.fleet import FleetHarness
@@ -44,23 +47,6 @@ def _of_machines(machine: str) -> Command:
     return Restart(scope="web/0", operation="op", machines=(machine,))
 
 
-@pytest.mark.spec("E2")
-def test_one_of_two_impacts_fails(harness: FleetHarness) -> None:
-    """The event stays until both impacts have ended; one failure fails the operation."""
-    harness.availability_set(machines=2, domains=1)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", "av1")
-    harness.approve("av")
-    first = harness.scope("av").impacts["av0"]
-    harness.do(ReportImpact(scope="av", machine="av0", impact=first.id, error="no"))
-    assert len(harness.events("av")) == 1
-    assert harness.operation("op").status is OperationStatus.RUNNING
-    harness.advance(60)
-    operation = harness.operation("op")
-    assert (operation.status, operation.done, operation.failed) == ("Failed", 1, 1)
-    assert harness.events("av") == []
-
-
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
 def test_a_repeated_operation_has_the_effect_of_one(harness: FleetHarness, when: str) -> None:
@@ -75,15 +61,6 @@ def test_a_repeated_operation_has_the_effect_of_one(harness: FleetHarness, when:
     before = harness.scope("vm"), harness.journal()
     assert harness.do(command) == harness.operation("op")
     assert (harness.scope("vm"), harness.journal()) == before
-
-
-@pytest.mark.spec("E9")
-def test_a_refused_operation_leaves_its_id_free(harness: FleetHarness) -> None:
-    """The id of a refused operation can be used again."""
-    harness.make_enabled("vm")
-    assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
-    harness.operate(Restart, "vm", "vm")
-    assert len(harness.events("vm")) == 1
 
 
 @pytest.mark.spec("T4")
@@ -187,3 +164,46 @@ def test_what_is_kept_of_a_command(
     harness.operate(Restart, name, name)
     kept = harness.operation("op").digest
     assert kept == (digest or sha256(f"('{name}',)".encode()).hexdigest())
+
+
+def newest(harness: FleetHarness, kind: FactType) -> list[Fact]:
+    """The facts of a type, in order."""
+    return [entry.line.fact for entry in harness.journal() if entry.line.fact.type is kind]
+
+
+@pytest.mark.spec("O7")
+def test_a_delivery(harness: FleetHarness) -> None:
+    """It names the event, its readers and the operation; nothing is journaled once it has ended."""
+    harness.availability_set("av", 2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="restart")
+    event = harness.only_event("av").id
+    before = harness.scope("av")
+    harness.do(RecordDelivery(scope="av", event=event, machines=("av0", "av1")))
+    expected = Fact(FactType.DELIVERED, event, ("av0", "av1"), "restart")
+    assert newest(harness, FactType.DELIVERED) == [expected]
+    assert harness.scope("av").incarnation == before.incarnation
+    harness.cancel("av", "av0")
+    harness.do(RecordDelivery(scope="av", event=event, machines=("av0",)))
+    assert newest(harness, FactType.DELIVERED) == [expected]
+
+
+@pytest.mark.spec("O7")
+def test_a_refused_approval(harness: FleetHarness) -> None:
+    """It names the machine and the reason, and changes nothing."""
+    harness.standalone("vm")
+    before = harness.scope("vm")
+    harness.do(RecordRefusal(scope="vm", machine="vm", reason="no header"))
+    (fact,) = newest(harness, FactType.APPROVAL_REFUSED)
+    assert fact == Fact(FactType.APPROVAL_REFUSED, machines=("vm",), detail="no header")
+    harness.do(RecordRefusal(scope="vm", machine="gone", reason="no header"))
+    assert newest(harness, FactType.APPROVAL_REFUSED) == [fact]
+    assert harness.scope("vm") == before
+
+
+@pytest.mark.spec("O7")
+def test_an_unknown_event_is_named(harness: FleetHarness) -> None:
+    """The refusal shows the start of the id, and where the known ones are."""
+    harness.make_enabled("vm")
+    with pytest.raises(Refused, match=r"this scope has no event 'E{60}'; its document lists those"):
+        harness.approve_as_machine("vm", "E" * 100)

@@ -20,7 +20,6 @@ from fairwarning.core.commands import (
     UpgradeInstances,
     Write,
 )
-from fairwarning.core.decision import FactType
 from fairwarning.core.messages import ReleaseResource
 from fairwarning.core.model import (
     EvictionPolicy,
@@ -153,20 +152,6 @@ def test_a_removal_waits_only_for_removals(harness: FleetHarness, name: str) -> 
     assert harness.refusal(remove).code == "Changed"
 
 
-def test_a_failed_removal_can_be_repeated(harness: FleetHarness) -> None:
-    """After a failed removal the group exists, and the removal can be repeated."""
-    harness.do(GROUP)
-    harness.do(vm())
-    harness.driver.fail = "the disk is on fire"
-    for name in ("first", "second"):
-        delete = Delete(scope="vm", operation=name, machines=("vm",))
-        harness.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
-        harness.advance(60)
-        assert harness.operation(name).status is OperationStatus.FAILED
-        assert harness.resource(GROUP.resource) is not None
-        harness.do(GROUP)
-
-
 def test_an_availability_set_is_deleted_when_empty(harness: FleetHarness) -> None:
     """An availability set can be empty, and cannot be deleted before its machines."""
     create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
@@ -243,22 +228,6 @@ def test_a_new_model_reaches_upgraded_instances(harness: FleetHarness) -> None:
     assert before is not None
     assert after is not None
     assert after.model == before.model + 1
-
-
-def test_a_shielded_instance_is_skipped(harness: FleetHarness) -> None:
-    """Operations on all instances and scale-in skip a shielded instance."""
-    harness.do(CreateSet(set="web", capacity=2))
-    harness.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
-    harness.do(OperateInstances(set="web", operation="all", action=Restart))
-    assert set(harness.scope("web/0").impacts) == {"web_0"}
-    harness.advance(60)
-    harness.do(Scale(set="web", operation="in", capacity=1))
-    harness.advance(60)
-    assert set(harness.machines("web/0")) == {"web_1"}
-    harness.do(ProtectInstances(set="web", instances=(1,), protected=False))
-    facts = [entry.line.fact for entry in harness.journal()]
-    details = [fact.detail for fact in facts if fact.type is FactType.MACHINE_CHANGED]
-    assert details == ["protected", "no longer protected"]
 
 
 def test_a_group_waits_for_running_deletes(harness: FleetHarness) -> None:

@@ -1,16 +1,20 @@
-"""A restart loses nothing, and time passes while the service is down (E9)."""
+"""All time comes from one clock; a restart loses nothing, and time passes meanwhile (E9, E11)."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from fairwarning.core.commands import Degrade, Maintain, Restart, StartRollout
-from fairwarning.core.model import EventStatus, RolloutStatus
+from fairwarning.core.commands import Degrade, Maintain, Restart
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import EventStatus
+from fairwarning.machines.simulated import SimulatedDriver
+from fairwarning.service.clock import RealClock
+from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
 from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
-
-pytestmark = pytest.mark.spec("E9")
+from tests.fixtures.waiting import wait_until_async
 
 Prepare = Callable[[FleetHarness], None]
 
@@ -33,6 +37,7 @@ def _reboot_under_way(harness: FleetHarness) -> None:
     harness.approve("vm")
 
 
+@pytest.mark.spec("E9")
 def test_not_before_passed_while_down() -> None:
     """An event whose NotBefore passes while the service is down starts when it is up."""
     with _after_a_pause(_reboot_planned, HOUR) as harness:
@@ -41,16 +46,7 @@ def test_not_before_passed_while_down() -> None:
         assert harness.impact_times() == {"vm": HOUR}
 
 
-def test_not_before_still_ahead_after_a_stop() -> None:
-    """Down time counts as notice: NotBefore does not change."""
-    with _after_a_pause(_reboot_planned, 10 * MINUTE) as harness:
-        assert harness.only_event("vm").not_before == NOON + 15 * MINUTE
-        harness.advance(5 * MINUTE - 1)
-        assert harness.impacts() == []
-        harness.advance(1)
-        assert harness.impacted() == ["vm"]
-
-
+@pytest.mark.spec("E9")
 def test_the_idle_limit_passed_while_down() -> None:
     """A scope without polls for a day is disabled when the service starts."""
     with _after_a_pause(lambda harness: harness.make_enabled("vm"), DAY) as harness:
@@ -58,6 +54,7 @@ def test_the_idle_limit_passed_while_down() -> None:
         assert not harness.scope("vm").enabled
 
 
+@pytest.mark.spec("E9")
 @pytest.mark.parametrize("store_again", [False, True])
 def test_a_running_impact_is_dispatched_again(harness: FleetHarness, store_again: bool) -> None:
     """The driver gets a running impact again after a restart, with the same id."""
@@ -72,31 +69,7 @@ def test_a_running_impact_is_dispatched_again(harness: FleetHarness, store_again
     assert harness.operation("op").done == 1
 
 
-def test_a_finished_impact_is_not_dispatched_again(harness: FleetHarness) -> None:
-    """A finished impact is not repeated."""
-    _reboot_under_way(harness)
-    harness.advance(60)
-    harness.restart()
-    assert harness.driver.impacts == []
-    harness.advance(HOUR)
-    assert harness.succeeded("op")
-
-
-def test_a_rollout_continues_after_restarts(harness: FleetHarness) -> None:
-    """With a restart at every step, a rollout affects each machine once, in order."""
-    hit_so_far: list[str] = []
-    harness.availability_set()
-    harness.poll("av")
-    harness.do(StartRollout(rollout="up", scopes=("av",)))
-    for _ in range(3):
-        harness.restart()
-        harness.advance(15 * MINUTE)
-        hit_so_far += harness.impacted()
-        harness.advance(9)
-    assert hit_so_far == ["av0", "av3", "av1", "av4", "av2", "av5"]
-    assert harness.rollout("up").status is RolloutStatus.DONE
-
-
+@pytest.mark.spec("E9")
 def test_much_work_due_at_the_start() -> None:
     """All work that came due while the service was down is done at the start."""
 
@@ -113,3 +86,62 @@ def test_much_work_due_at_the_start() -> None:
     with _after_a_pause(prepare, HOUR) as harness:
         harness.advance(0)
         assert len(set(harness.impacted())) == 500
+
+
+@pytest.mark.spec("E11")
+@pytest.mark.parametrize("step", [1, 7, 60, 3600])
+def test_the_size_of_advances_does_not_matter(harness: FleetHarness, step: int) -> None:
+    """Advancing in one step or in many gives the same times."""
+    harness.availability_set(machines=2, domains=2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="first")
+    harness.advance(10.5)
+    harness.operate(Restart, "av", "av1", name="second")
+    while harness.clock.now() < NOON + 1200:
+        harness.advance(step)
+    assert harness.impact_times() == {"av0": 900, "av1": 911}
+    assert harness.operation("first").ended_at == NOON + 960
+    assert harness.operation("second").ended_at == NOON + 971
+
+
+@pytest.mark.spec("E11")
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
+def test_invalid_advances_are_refused(harness: FleetHarness, seconds: float) -> None:
+    """Time cannot be advanced backwards or infinitely."""
+    with pytest.raises(Refused, match="BadAdvance"):
+        harness.advance(seconds)
+    assert harness.clock.now() == NOON
+
+
+@pytest.mark.spec("E11")
+def test_running_at_a_multiple(harness: FleetHarness) -> None:
+    """At 10,000 times real time a fifteen-minute notice is over within a real second."""
+
+    async def run(harness: FleetHarness) -> None:
+        await harness.fleet.run_clock(10_000)
+        await wait_until_async(lambda: bool(harness.driver.impacts))
+        await harness.fleet.run_clock(0)
+
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
+    harness.run(run(harness))
+    frozen = harness.clock.now()
+    assert harness.impact_times()["vm"] >= 15 * MINUTE
+    assert frozen == harness.clock.now()
+
+
+@pytest.mark.spec("E11")
+def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
+    """Real time cannot be advanced."""
+
+    async def run() -> None:
+        driver = SimulatedDriver(lambda _, call: call())
+        fleet = Fleet(MemoryStore(), RealClock(), driver)
+        await fleet.start()
+        with pytest.raises(Refused, match="RealTime"):
+            await fleet.advance(1)
+        with pytest.raises(Refused, match="RealTime"):
+            await fleet.run_clock(2)
+        await fleet.stop()
+
+    asyncio.run(run())

@@ -74,23 +74,6 @@ def test_growing_fills_the_gaps_first(harness: FleetHarness) -> None:
     assert [len(harness.machines(group)) for group in scale_set.groups] == [100, 100]
 
 
-@pytest.mark.spec("T4", "T7")
-def test_deleting_a_set(harness: FleetHarness) -> None:
-    """Deleting a set announces every instance; the set is deleted with the last one."""
-    harness.make_scale_set(120)
-    harness.do(DeleteSet(set="web", operation="op"))
-    assert len(harness.statuses(GROUP)) + len(harness.statuses("web/1")) == 120
-    assert harness.refusal(Scale(set="web", operation="more", capacity=200)).status == 409
-    harness.advance(300)
-    assert harness.scale_set("web") is not None
-    harness.advance(30)
-    assert harness.scale_set("web") is None
-    assert not harness.exists(GROUP)
-    assert not harness.exists("web/1")
-    assert harness.succeeded("op")
-    assert harness.refusal(Scale(set="web", operation="more", capacity=200)).status == 404
-
-
 @pytest.mark.spec("T4")
 def test_an_empty_set_is_deleted_at_once(harness: FleetHarness) -> None:
     """An empty set is deleted without notice, and its name can be used again."""

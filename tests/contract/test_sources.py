@@ -10,7 +10,6 @@ from fairwarning.core.commands import (
     Delete,
     Evict,
     Fail,
-    Maintain,
     Operate,
     Recommend,
     Redeploy,
@@ -171,20 +170,6 @@ def test_automatic_approval(action: type[Operate]) -> None:
             assert harness.statuses("vm") == {"vm": status}
             assert harness.poll("vm")["DocumentIncarnation"] == before + 1
             assert harness.impacted() == (["vm"] if status is STARTED else [])
-
-
-@pytest.mark.spec("E8")
-@pytest.mark.parametrize(
-    ("action", "kind"), [(Maintain, ImpactKind.REBOOT), (Maintain, ImpactKind.REDEPLOY)]
-)
-def test_automatic_approval_applies_to_user_operations_only(
-    harness: FleetHarness, action: type[Operate], kind: ImpactKind
-) -> None:
-    """Automatic approval does not apply to platform operations."""
-    harness.standalone(rules=Rules(approve_reboot=True, approve_redeploy=True))
-    harness.poll("vm")
-    harness.operate(action, "vm", "vm", kind=kind)
-    assert harness.statuses("vm") == {"vm": SCHEDULED}
 
 
 @pytest.mark.spec("E8", "E6")

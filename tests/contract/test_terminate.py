@@ -61,16 +61,6 @@ def test_a_changed_notice_waits_for_the_upgrade(harness: FleetHarness) -> None:
     assert harness.scale_set("web") == changed(scale_set, version=scale_set.version + 1)
 
 
-@pytest.mark.spec("T3")
-@pytest.mark.parametrize("mode", UpgradeMode)
-def test_automatic_mode_applies_to_all_instances(harness: FleetHarness, mode: UpgradeMode) -> None:
-    """With upgrade mode Automatic a change applies to every instance, with Manual to none."""
-    harness.make_scale_set(2, upgrade=mode)
-    harness.do(UpdateSet(set="web", terminate_seconds=0))
-    expected = 0 if mode is UpgradeMode.AUTOMATIC else 300
-    assert {m.terminate_seconds for m in harness.machines(GROUP).values()} == {expected}
-
-
 @pytest.mark.spec("T3", "T5")
 @pytest.mark.parametrize("seconds", [0, 900])
 def test_a_changed_notice_does_not_move_existing_events(

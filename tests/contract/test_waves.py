@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.core.commands import CreateScope, Delete, StartRollout, Stop
-from fairwarning.core.model import EventStatus, EventType, Machine, Rules, ScopeKind
+from fairwarning.core.commands import CreateScope, Delete, StartRollout
+from fairwarning.core.model import EventStatus, Machine, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -154,28 +154,3 @@ def test_a_host_with_two_domains_of_a_scope_is_refused(harness: FleetHarness) ->
     harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
     command = StartRollout(rollout="up", scopes=("a",), by_host=True)
     assert harness.refusal(command).code == "HostSpansDomains"
-
-
-def test_only_the_chosen_hosts_are_affected(harness: FleetHarness) -> None:
-    """A rollout over hosts affects only the machines on them."""
-    for scope, host in (("a", "h1"), ("b", "h2"), ("c", "h2")):
-        harness.make_enabled(scope, host=host)
-    harness.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
-    assert harness.events("a") == []
-    assert {harness.only_event(scope).type for scope in "bc"} == {EventType.FREEZE}
-
-
-@pytest.mark.spec("E10", "E5")
-def test_a_user_who_stops_one_machine_of_a_wave(harness: FleetHarness) -> None:
-    """The others of its scope still start together with their peers."""
-    machines = tuple(Machine(name=f"av{n}", host="h") for n in range(3))
-    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    harness.poll("av")
-    harness.make_enabled("vm", host="h")
-    _roll(harness, "av", "vm")
-    harness.advance(5 * MINUTE)
-    harness.operate(Stop, "av", "av1", name="stop")
-    assert harness.only_event("av").not_before == harness.only_event("vm").not_before
-    harness.advance(10 * MINUTE)
-    times = harness.impact_times()
-    assert times["av0"] == times["av2"] == times["vm"] == 15 * MINUTE

@@ -2,36 +2,11 @@
 
 import pytest
 
-from fairwarning.core import cascade, lanes, operation, rollout
-from fairwarning.core.commands import CreateSet, Poll, Restart
+from fairwarning.core import cascade, operation
+from fairwarning.core.commands import CreateSet
 from fairwarning.core.decision import EVENT_ENDED, FactType, OperationProgress
-from fairwarning.core.errors import Bug, NotFound
-from fairwarning.core.model import (
-    ImpactKind,
-    Lane,
-    Machine,
-    Operation,
-    OperationStatus,
-    Rollout,
-    Scope,
-    ScopeKind,
-)
-
-ROLLOUT = Rollout(
-    id="r", kind=ImpactKind.FREEZE, actor="a", started_at=0, batch=1, lanes=1, machines=1
-)
-LANE = Lane(id="r/0", rollout="r", number=0, steps=({"s": ("m",)},))
-
-
-def test_misdirected_commands() -> None:
-    """A rollout and a lane accept only their own commands."""
-    misdirected = Poll(scope="s")
-    with pytest.raises(AssertionError):
-        rollout.decide(ROLLOUT, misdirected, lambda _: None, 0)
-    with pytest.raises(AssertionError):
-        lanes.decide(LANE, ROLLOUT, misdirected, lambda _: None, lanes.Moment(0, 0))
-    with pytest.raises(NotFound):
-        rollout.decide(None, misdirected, lambda _: None, 0)
+from fairwarning.core.errors import Bug
+from fairwarning.core.model import Operation, OperationStatus
 
 
 def test_an_operation_ends_once() -> None:
@@ -77,30 +52,6 @@ def test_a_cascade_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cascade, "_MESSAGES_AT_MOST", 2)
     with pytest.raises(Bug, match="messages without end"):
         cascade.run(CreateSet(set="s", capacity=500), 0, lambda _: None)
-
-
-def test_fleet_time_is_wall_time_unless_the_caller_says_otherwise() -> None:
-    """A machine then reads the NotBefore that the rules decided on (E11)."""
-    scope = Scope(
-        id="vm", kind=ScopeKind.STANDALONE, machines={"vm": Machine(name="vm")}, incarnation=1
-    )
-    command = Restart(scope="vm", machines=("vm",), operation="op")
-    for options, ahead in (({}, 0), ({"clock_ahead": 60}, 60)):
-        outcome = cascade.run(command, 0, {(Scope, "vm"): scope}.get, **options)  # type: ignore[arg-type]
-        _, after = outcome.changes[Scope, "vm"]
-        assert isinstance(after, Scope)
-        assert [event.clock_ahead for event in after.events.values()] == [ahead]
-
-
-def test_a_missing_entity_is_reported() -> None:
-    """Deciding needs no store: it reports the missing entity and is run again."""
-
-    def get(ref: object) -> None:
-        raise cascade.EntityNotLoaded(ref)  # type: ignore[arg-type]
-
-    with pytest.raises(cascade.EntityNotLoaded) as missing:
-        cascade.run(CreateSet(set="s", capacity=1), 0, get)
-    assert missing.value.ref[1] == "s"
 
 
 def test_progress_is_added() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.errors import Bug
-from fairwarning.core.lifecycle import ScopeDraft, due, whole_seconds
+from fairwarning.core.lifecycle import ScopeDraft, whole_seconds
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -127,22 +127,6 @@ def test_misuse_is_refused(misuse: str) -> None:
         transition(draft, event)
 
 
-def test_a_draft_does_not_change_the_scope() -> None:
-    """Deciding changes no existing value, so a decision can be discarded."""
-    draft, event = _with(SCHEDULED)
-    scope = draft.decision().scope
-    assert scope is not None
-    before = (dict(scope.events), dict(scope.impacts), scope.incarnation)
-    second = ScopeDraft(scope, NOON)
-    second.approve(event, "m")
-    second.finish_impact(second.impacts["a"], "")
-    after = second.decision().scope
-    assert after is not None
-    assert (dict(scope.events), dict(scope.impacts), scope.incarnation) == before
-    assert after.events["E"].status is STARTED
-    assert "a" not in after.impacts
-
-
 def test_an_empty_decision_returns_the_same_scope() -> None:
     """An empty decision returns the same scope object, so nothing is written."""
     scope = Scope(id="s", kind=ScopeKind.AVAILABILITY_SET)
@@ -155,18 +139,3 @@ def test_an_empty_decision_returns_the_same_scope() -> None:
 def test_whole_seconds_round_up(moment: float) -> None:
     """The result is never earlier than the moment, and less than a second later."""
     assert whole_seconds(moment) - 1 < moment <= whole_seconds(moment)
-
-
-def test_when_a_scope_is_due() -> None:
-    """A scope is due at the earlier of NotBefore and the idle limit."""
-    draft, event = _with(SCHEDULED)
-    scope = draft.decision().scope
-    assert scope is not None
-    assert due(scope) == NOON + 900
-    started = ScopeDraft(scope, NOON + 5)
-    started.approve(event, "m")
-    scope = started.decision().scope
-    assert scope is not None
-    assert due(scope) is None
-    assert due(changed(scope, incarnation=1, polled_at=NOON - 86_000)) == NOON + 400
-    assert due(Scope(id="s", kind=ScopeKind.STANDALONE)) is None
