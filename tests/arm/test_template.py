@@ -16,7 +16,6 @@ from tests.arm.evaluation import (
     net,
     order,
     output,
-    outputs,
     refusal,
     refused,
 )
@@ -69,31 +68,6 @@ def test_functions_of_the_deployment(text: str, expected: object) -> None:
     assert output(text) == expected
 
 
-def test_variables_may_refer_to_others_in_any_order() -> None:
-    """Names of variables are case-insensitive, and their values may have any type."""
-    variables = {"a": "[concat(variables('B').text, 'y')]", "b": {"text": "[parameters('P')]"}}
-    assert output("[variables('A')]", {"p": "x"}, variables=variables) == "xy"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("reference(resourceId('Microsoft.Network/virtualNetworks', 'NET')).size", "16"),
-        ("reference('Net').size", "16"),
-        ("reference('Microsoft.Network/virtualNetworks/net').size", "16"),
-        ("reference('net', '2022-01-01', 'full').location", "there"),
-    ],
-)
-def test_a_reference_is_to_an_id_or_to_a_name_in_the_template(text: str, expected: str) -> None:
-    """It returns the resource's properties, or with 'Full' the whole resource."""
-    declared = {"o": {"type": "string", "value": f"[{text}]"}}
-    document = {"location": "there", "properties": {"size": "16"}}
-    known = {f"{NETWORK}/virtualNetworks/net".lower(): document}
-    assert outputs(evaluate({"resources": [net("net")], "outputs": declared}), known) == {
-        "o": expected
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -138,17 +112,6 @@ def test_a_dependency_is_an_id_or_its_end_or_a_name(after: str) -> None:
     resources = [net("first", after), net("net")]
     template = evaluate({"variables": {"n": "net"}, "resources": resources})
     assert names(template) == ["net", "first"]
-
-
-def test_a_condition_disables_a_resource() -> None:
-    """No resource waits for a disabled one, and another may have its name."""
-    out = net("out", "a", condition="[not(parameters('on'))]")
-    same = net("out", condition="[parameters('on')]", tags={"which": "same"})
-    declared = {"on": {"type": "bool", "defaultValue": True}}
-    template = {"parameters": declared, "resources": [net("a", "out", condition=True), out]}
-    assert names(evaluate(template)) == ["a"]
-    both = evaluate(template | {"resources": [out, same]})
-    assert both.resource(both.resources[0], {}) == {"tags": {"which": "same"}}
 
 
 def test_a_disabled_resource_is_not_evaluated() -> None:

@@ -25,30 +25,6 @@ NET = "Microsoft.Network/virtualNetworks"
 DEPLOYMENT = "Microsoft.Resources/deployments"
 
 
-def test_copies_of_a_resource() -> None:
-    """Each copy has its number in its name, condition, dependencies and body."""
-    loop = {"name": "nets", "count": "[length(variables('sizes'))]"}
-    resources = [
-        net(
-            "[concat('a', copyIndex(1))]",
-            copy=loop,
-            tags={"n": "[variables('sizes')[copyIndex()]]"},
-        ),
-        net(
-            "[format('b{0}', copyIndex('others'))]",
-            copy={"name": "others", "count": 2},
-            dependsOn=["[concat('a', copyIndex(1))]"],
-            condition="[equals(copyIndex(), 1)]",
-        ),
-        net("last", dependsOn=["nets"]),
-        net("never", dependsOn=["none"]),
-        net("[string(copyIndex())]", copy={"name": "none", "count": 0}),
-    ]
-    template = evaluate({"variables": {"sizes": ["x", "y"]}, "resources": resources})
-    assert names(template) == ["a1", "a2", "b1", "last", "never"]
-    assert bodies(template)["a2"] == {"tags": {"n": "y"}}
-
-
 def test_nested_resources_of_copies() -> None:
     """A nested resource is in the loop of its parent, and comes after it."""
     part = {"type": "subnets", "name": "[concat('s', copyIndex())]", "apiVersion": "2024-05-01"}
@@ -106,51 +82,20 @@ def test_symbolic_names_that_are_refused(template: Json, message: str) -> None:
     assert message in refused(template)
 
 
-def test_extension_resources() -> None:
-    """The scope of a resource is the id of another resource, or the end of one."""
-    lock = {"type": "Microsoft.Authorization/locks", "name": "l", "apiVersion": "2020-05-01"}
-    expected = f"{GROUP}/providers/{NET}/a/providers/Microsoft.Authorization/locks/l"
-    for scope in (f"[resourceId('{NET}', 'a')]", f"{NET}/a"):
-        template = evaluate({"resources": [net("a"), {**lock, "scope": scope}]})
-        assert template.resources[1].id == expected
-    template = evaluate({"resources": [{**lock, "scope": "[resourceGroup().id]"}]})
-    assert template.resources[0].id == f"{GROUP}/providers/Microsoft.Authorization/locks/l"
-
-
 def test_a_machine_as_the_azure_cli_sends_it() -> None:
     """The role assignment is an extension resource: its type is part of the machine's type."""
     machine = "Microsoft.Compute/virtualMachines"
     path = f"{COMPUTE}/virtualMachines/gate"
     principal = f"[reference('{path}', '2019-07-01', 'Full').identity.principalId]"
-    resources = [
-        resource(
-            f"{machine}/providers/roleAssignments",
-            "gate/Microsoft.Authorization/7",
-            f"{machine}/gate",
-            properties={"principalId": principal},
-        ),
-        resource(
-            machine,
-            "gate",
-            "Microsoft.Network/networkInterfaces/gateVMNic",
-            identity={"type": "SystemAssigned"},
-        ),
-        resource(
-            "Microsoft.Network/networkInterfaces",
-            "gateVMNic",
-            "Microsoft.Network/publicIpAddresses/gatePublicIP",
-        ),
-        resource("Microsoft.Network/publicIPAddresses", "gatePublicIP"),
-    ]
-    template = evaluate({"resources": resources, "outputs": {}})
-    assert names(template)[:3] == ["gatePublicIP", "gateVMNic", "gate"]
-    role = template.resources[3]
-    assert role.id == f"{path}/providers/Microsoft.Authorization/roleAssignments/7"
-    assert template.resource(template.resources[2], {})["identity"] == {"type": "SystemAssigned"}
+    kind, name = f"{machine}/providers/roleAssignments", "gate/Microsoft.Authorization/7"
+    role = resource(kind, name, f"{machine}/gate", properties={"principalId": principal})
+    template = evaluate({"resources": [role, resource(machine, "gate")]})
+    step = template.resources[1]
+    assert step.id == f"{path}/providers/Microsoft.Authorization/roleAssignments/7"
     with pytest.raises(ReferenceNeeded) as reference:
-        template.resource(role, {})
+        template.resource(step, {})
     known = {reference.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
-    assert template.resource(role, known)["properties"] == {"principalId": "me"}
+    assert template.resource(step, known)["properties"] == {"principalId": "me"}
 
 
 def nested(template: object, *, inner: bool = False, **more: object) -> Json:
@@ -217,19 +162,6 @@ def function(value: object, *parameters: str, kind: str = "string") -> Json:
     return {"parameters": declared, "output": {"type": kind, "value": value}}
 
 
-def test_user_functions() -> None:
-    """A user function sees only its own parameters, and may call those before it."""
-    members = {
-        "hello": function("[concat('hello ', parameters('who'))]", "who"),
-        "twice": function("[concat(my.hello(parameters('A')), my.hello(parameters('a')))]", "a"),
-        "none": function("x"),
-    }
-    functions = [{"namespace": "my", "members": members}]
-    text = "[concat(My.Twice('you'), my.none())]"
-    result = output(text, functions=functions, variables={"who": "all"})
-    assert result == "hello youhello youx"
-
-
 @pytest.mark.parametrize(
     ("members", "text", "message"),
     [
@@ -248,14 +180,3 @@ def test_user_functions_that_are_refused(members: Json, text: str, message: str)
     """The error names the function."""
     functions = [{"namespace": "my", "members": members}]
     assert message in refusal(lambda: output(text, functions=functions))
-
-
-def test_user_functions_that_double_each_other_are_refused() -> None:
-    """Calls of user functions count for the limit on values."""
-    members = {"f0": function("x")}
-    for number in range(1, 20):
-        call = f"my.f{number - 1}()"
-        members[f"f{number}"] = function(f"[if(empty({call}), {call}, {call})]")
-    functions = [{"namespace": "my", "members": members}]
-    message = refused({"functions": functions, "variables": {"v": "[my.f19()]"}})
-    assert "create more than" in message

@@ -48,17 +48,6 @@ def test_parameters_have_the_values_that_are_sent(rules: Json, value: object) ->
     }
 
 
-def test_parameters_have_defaults() -> None:
-    """A default may be an expression that refers to another parameter."""
-    declared = {
-        "a": {"type": "string", "defaultValue": "[concat(parameters('b'), '!')]"},
-        "b": {"type": "string", "defaultValue": "[resourceGroup().location]"},
-    }
-    template = {"parameters": declared, "resources": [net("[parameters('a')]")]}
-    assert evaluate(template).resources[0].name == "westeurope!"
-    assert evaluate(template, {"B": "b"}).resources[0].name == "b!"
-
-
 @pytest.mark.parametrize(
     ("rules", "value", "message"),
     [
@@ -147,14 +136,3 @@ def test_the_time_and_new_guids_are_only_for_defaults() -> None:
     assert len(parameters["id"]["value"]) == 36
     for text in ("[utcNow()]", "[newGuid()]"):
         assert "only in the default value" in refused({"variables": {"v": text}})
-
-
-def test_secure_parameters_are_not_shown() -> None:
-    """The document of a deployment has the types of all parameters, and no secrets."""
-    declared = {"a": {"type": "securestring"}, "b": {"type": "secureObject"}, "c": {"type": "int"}}
-    template = evaluate({"parameters": declared}, {"a": "s3cret", "b": {"x": "s3cret"}, "c": 1})
-    assert template.parameters() == {
-        "a": {"type": "SecureString"},
-        "b": {"type": "SecureObject"},
-        "c": {"type": "Int", "value": 1},
-    }
