@@ -62,25 +62,6 @@ def test_domains_are_ordered_by_number(harness: FleetHarness, domains: int) -> N
     assert harness.impacted() == [f"av{n}" for n in range(domains)]
 
 
-@pytest.mark.parametrize("paused", [False, True])
-def test_an_abort_does_not_stop_started_events(harness: FleetHarness, paused: bool) -> None:
-    """A Started step of an aborted rollout ends normally; then the rollout ends."""
-    _fleet(harness)
-    _roll(harness)
-    if paused:
-        harness.do(PauseRollout(rollout="up"))
-    harness.approve("av")
-    harness.do(AbortRollout(rollout="up"))
-    assert harness.statuses("av") == {"av0": STARTED, "av3": STARTED}
-    assert harness.rollout("up").ended_at is None
-    harness.advance(9)
-    assert harness.events("av") == []
-    assert harness.rollout("up").ended_at == NOON + 9
-    harness.advance(HOUR)
-    assert harness.impacted() == ["av0", "av3"]
-    assert harness.facts(FactType.ROLLOUT_ENDED) == [FactType.ROLLOUT_ENDED]
-
-
 def test_invalid_rollout_commands_are_conflicts(harness: FleetHarness) -> None:
     """Only a paused rollout can be resumed; an ended one can be neither paused nor aborted."""
     _fleet(harness)

@@ -4,10 +4,8 @@ import pytest
 
 from fairwarning.core.commands import (
     Configure,
-    CreateScope,
     Deallocate,
     Degrade,
-    Delete,
     Evict,
     Fail,
     Operate,
@@ -22,11 +20,9 @@ from fairwarning.core.model import (
     EventStatus,
     EventType,
     ImpactKind,
-    Machine,
     OperationStatus,
     Priority,
     Rules,
-    ScopeKind,
     Source,
 )
 from tests.contract.units import DAY, MINUTE
@@ -113,19 +109,6 @@ def test_a_recommendation_has_no_impact(harness: FleetHarness, end: str) -> None
     assert harness.poll("vm")["DocumentIncarnation"] == 3
     harness.operate(Recommend, "vm", "vm", name="again")
     assert harness.statuses("vm") == {"vm": SCHEDULED}
-
-
-@pytest.mark.spec("E3")
-def test_a_recommendation_ends_with_its_machine(harness: FleetHarness) -> None:
-    """A recommendation ends when its machine is deleted."""
-    machines = tuple(Machine(name=name, priority=Priority.SPOT) for name in "ab")
-    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    harness.poll("av")
-    harness.operate(Recommend, "av", "a", "b", name="advice")
-    harness.operate(Delete, "av", "a", name="delete")
-    harness.advance(30)
-    assert list(harness.machines("av")) == ["b"]
-    assert list(harness.statuses("av")) == ["b"]
 
 
 @pytest.mark.spec("E3", "M9")

@@ -21,22 +21,11 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, UpgradeMode
 from fairwarning.core.record import changed
-from fairwarning.core.times import parse_duration
 from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
-
-
-@pytest.mark.spec("T1")
-@pytest.mark.parametrize("minutes", range(5, 16))
-def test_five_to_fifteen_minutes(harness: FleetHarness, minutes: int) -> None:
-    """PT5M to PT15M are valid, and deletes get exactly that notice."""
-    seconds = parse_duration(f"PT{minutes}M")
-    harness.make_scale_set(1, terminate_seconds=seconds)
-    harness.delete_instances(0)
-    assert harness.only_event(GROUP).not_before == NOON + 60 * minutes
 
 
 @pytest.mark.spec("T3")

@@ -5,7 +5,7 @@ import pytest
 from fairwarning.core.commands import CreateScope, Delete, StartRollout
 from fairwarning.core.model import EventStatus, Machine, Rules, ScopeKind
 from fairwarning.core.rollout import progress
-from tests.contract.units import HOUR, MINUTE
+from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E10")
@@ -127,24 +127,6 @@ def test_a_wave_waits_for_scopes_with_new_notice(
         assert harness.impacted() == ["a0"]
         harness.approve("b")
     assert sorted(harness.impacted()) == ["a0", "a1", "b"]
-
-
-@pytest.mark.spec("E7")
-def test_hosts_that_share_a_scope_take_turns(harness: FleetHarness) -> None:
-    """Waves with a common scope run one after the other; other waves run in parallel."""
-    for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
-        machines = tuple(
-            Machine(name=f"{scope}@{host}", host=host, update_domain=n)
-            for n, host in enumerate(hosts)
-        )
-        harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        harness.poll(scope)
-    _roll(harness, *ABC)
-    assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
-    harness.advance(15 * MINUTE + 9)
-    assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
-    harness.advance(15 * MINUTE + 9)
-    assert [list(harness.statuses(scope)) for scope in ABC] == [[], ["b@h3"], []]
 
 
 @pytest.mark.spec("E4")

@@ -142,20 +142,6 @@ async def test_a_key_that_one_process_dropped_is_new_to_the_others() -> None:
         assert (again.kind, (await ended(first, "key")).kind) == ("Start", "Start")
 
 
-@pytest.mark.spec("X1")
-async def test_one_process_has_the_duty() -> None:
-    """The others drop nothing while it runs, and one of them takes over when it has ended."""
-    url = migrated_database_or_skip()
-    async with process(url) as second:
-        async with process(url) as first:
-            for fleet in (first, second):
-                await retention(fleet).drop_old()
-            assert await first.store.claim_duty("journal")
-            assert not await second.store.claim_duty("journal")
-        await retention(second).drop_old()
-        assert await second.store.claim_duty("journal")
-
-
 def retention(fleet: Fleet) -> Retention:
     """The retention of a process."""
     return Retention(fleet, JournalSettings(keep_days=1), OperationSettings(keep_days=1))

@@ -14,7 +14,6 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip, opened
 from tests.fixtures.waiting import LIMIT_SECONDS, using
-from tests.store.batch_generator import line_about
 from tests.store.test_opening import refusal
 
 pytestmark = pytest.mark.spec("X1")
@@ -231,25 +230,6 @@ async def test_all_processes_get_the_first_value_of_a_note(
     )
     assert len(set(values)) == 1
     assert await first.get_note("k") == values[0]
-
-
-@on_two_stores
-async def test_partitions_of_the_journal_are_created_in_time_and_dropped_when_old(
-    first: PostgresStore, second: PostgresStore
-) -> None:
-    """Lines continue in the next partition; the current one stays, however old."""
-    async with first._connections.acquire() as connection:
-        await connection.execute("UPDATE head SET line = 999998")
-    for at in (1.0, 2.0, 3.0, 4.0):
-        await first.commit(Batch(at, lines=[line_about(A, at=at)]))
-    numbers = [entry.number for entry in await second.journal()]
-    assert numbers == [999999, 1000000, 1000001, 1000002]
-    assert await second.drop_old_lines(1.0) == 0
-    assert await second.drop_old_lines(9.0) == 1
-    assert await second.drop_old_lines(9.0) == 0
-    assert [entry.number for entry in await first.latest_lines(9)] == numbers[:0:-1]
-    assert await first.journal(entity=A, limit=9) == await second.journal()
-    await first.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
 
 
 def test_an_unreachable_database_is_reported() -> None:
