@@ -131,15 +131,6 @@ def test_an_empty_file_of_a_managed_disk(arm: ArmHarness) -> None:
     assert arm.delete(f"{DISKS}/{name}").status == 409
 
 
-def test_a_machine_without_managed_disks(arm: ArmHarness) -> None:
-    """An unmanaged disk is a file of the client's own, and a machine need not name any disk."""
-    vhd = {"osDisk": {"name": "a", "vhd": {"uri": "https://x.invalid/a.vhd"}}}
-    put(arm, VM)
-    put(arm, OTHER, storageProfile=vhd)
-    assert names(arm, DISKS) == []
-    assert arm.get(OTHER).json["properties"]["storageProfile"]["osDisk"]["vhd"]
-
-
 def test_an_existing_name(arm: ArmHarness) -> None:
     """A disk with the name of a new one is not taken over."""
     put(arm, DISK, diskSizeGB=4)
