@@ -13,10 +13,8 @@ from fairwarning.arm.http import errors
 from fairwarning.arm.types import references, users
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Scope
-from tests.arm.bodies import WEB, WEB_SCOPE, notice, scale_set
 from tests.arm.everything import OURS, Everything, FleetSnapshot, RouteRequest
 from tests.campaigns import each_step
-from tests.fixtures.arm import ArmHarness
 from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
 
@@ -116,15 +114,6 @@ def test_conflicts(
                 prepare(arm)
                 for _ in range(2):
                     assert_public(arm.call(request), request.label)
-
-
-def test_a_set_that_is_being_deleted(arm: ArmHarness) -> None:
-    """The message has the name of the set."""
-    scale_set(arm, model=notice())
-    arm.poll(WEB_SCOPE)
-    arm.delete(WEB)
-    response = arm.put(WEB, {"sku": {"capacity": 9}})
-    assert response.error_message == "scale set 'web' is being deleted"
 
 
 @pytest.mark.parametrize(

@@ -229,27 +229,3 @@ def test_what_does_not_exist(arm: ArmHarness, path: str) -> None:
     """The set, the instance or the interface is not found."""
     web(arm)
     assert refused(arm.get(path)) == (404, "ResourceNotFound")
-
-
-UNNAMED = {"name": "b", "properties": {"publicIPAddressConfiguration": {}}}
-
-
-@pytest.mark.parametrize(
-    "configurations",
-    [
-        {},
-        [{}],
-        ["nic"],
-        [{"name": "a"}, {"name": "A"}],
-        [{"name": "a", "properties": {"ipConfigurations": [1]}}],
-        [{"name": "a", "properties": {"ipConfigurations": [UNNAMED]}}],
-    ],
-)
-def test_invalid_profiles(arm: ArmHarness, configurations: object) -> None:
-    """The error names the member, and no set is created."""
-    profile = {"networkInterfaceConfigurations": configurations}
-    model = {"virtualMachineProfile": {"networkProfile": profile}}
-    response = arm.put(WEB, {"location": "local", "properties": model})
-    assert refused(response) == (400, "InvalidParameter")
-    assert "etwork" in response.error_message
-    assert arm.get(WEB).status == 404

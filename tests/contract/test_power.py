@@ -117,17 +117,6 @@ def test_an_event_that_starts_during_a_start(harness: FleetHarness) -> None:
     assert harness.events("vm") == []
 
 
-def test_an_event_that_is_cancelled_during_a_start(harness: FleetHarness) -> None:
-    """Nothing follows the start then."""
-    _off(harness)
-    harness.do(WORK["reboot"])
-    harness.operate(Start, "vm", "vm", name="on")
-    harness.cancel("vm", "vm")
-    harness.advance(DAY)
-    assert harness.impacts()[-1] == ("vm", ImpactKind.START)
-    assert harness.operation("on").status is OperationStatus.SUCCEEDED
-
-
 def test_an_event_that_is_displaced_during_a_start(harness: FleetHarness) -> None:
     """What is left of the event still waits for the start."""
     harness.availability_set(machines=2, domains=1)

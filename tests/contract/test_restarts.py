@@ -12,7 +12,7 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.contract.units import DAY, HOUR, MINUTE
+from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 from tests.fixtures.waiting import wait_until_async
 
@@ -44,14 +44,6 @@ def test_not_before_passed_while_down() -> None:
         harness.advance(0)
         assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
         assert harness.impact_times() == {"vm": HOUR}
-
-
-@pytest.mark.spec("E9")
-def test_the_idle_limit_passed_while_down() -> None:
-    """A scope without polls for a day is disabled when the service starts."""
-    with _after_a_pause(lambda harness: harness.make_enabled("vm"), DAY) as harness:
-        harness.advance(0)
-        assert not harness.scope("vm").enabled
 
 
 @pytest.mark.spec("E9")

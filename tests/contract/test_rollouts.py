@@ -114,21 +114,6 @@ def test_a_step_is_tried_less_and_less_often(harness: FleetHarness) -> None:
     assert deferred == [("vm",)]
 
 
-def test_a_deferred_step_is_not_retried_during_a_pause(harness: FleetHarness) -> None:
-    """A pause also stops the retries; a resume continues them."""
-    _fleet(harness, machines=1)
-    harness.operate(Restart, "av", "av0", name="restart")
-    _roll(harness)
-    harness.do(PauseRollout(rollout="up"))
-    harness.approve("av")
-    harness.advance(HOUR)
-    assert harness.impacts() == [("av0", ImpactKind.REBOOT)]
-    harness.do(ResumeRollout(rollout="up"))
-    harness.advance(STEP)
-    assert harness.impacts()[1:] == [("av0", ImpactKind.FREEZE)]
-    assert harness.rollout("up").status is RolloutStatus.DONE
-
-
 @pytest.mark.spec("E7")
 def test_two_rollouts_over_one_scope(harness: FleetHarness) -> None:
     """They never work on two of its update domains at once; the second says what it waits for."""

@@ -19,8 +19,6 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.growing import host_name
 from fairwarning.core.model import (
-    EventType,
-    EvictionPolicy,
     ImpactKind,
     Machine,
     OperationStatus,
@@ -102,18 +100,6 @@ def test_a_failed_set_deletion_can_be_repeated(harness: FleetHarness, how: str) 
     harness.advance(330)
     assert harness.scale_set("web") is None
     assert harness.succeeded("again")
-
-
-@pytest.mark.spec("E3", "T7")
-def test_an_evicted_spot_instance() -> None:
-    """Eviction policy Delete removes an instance from its set; Deallocate keeps it."""
-    for policy, left in ((EvictionPolicy.DELETE, [1]), (EvictionPolicy.DEALLOCATE, [0, 1])):
-        with FleetHarness() as harness:
-            harness.make_scale_set(2, priority=Priority.SPOT, eviction=policy)
-            harness.do(OperateInstances(set="web", operation="op", action=Evict, instances=(0,)))
-            assert [event.type for event in harness.events(GROUP)] == [EventType.PREEMPT]
-            harness.advance(40)
-            assert list(harness.machines(GROUP)) == instance_names("web", left)
 
 
 @pytest.mark.spec("T7")

@@ -3,7 +3,6 @@
 import pytest
 
 from fairwarning.core.commands import (
-    Configure,
     Deallocate,
     Degrade,
     Evict,
@@ -153,14 +152,3 @@ def test_automatic_approval(action: type[Operate]) -> None:
             assert harness.statuses("vm") == {"vm": status}
             assert harness.poll("vm")["DocumentIncarnation"] == before + 1
             assert harness.impacted() == (["vm"] if status is STARTED else [])
-
-
-@pytest.mark.spec("E8", "E6")
-def test_automatically_approved_operations_do_not_count(harness: FleetHarness) -> None:
-    """An operation that starts at once does not count as scheduled."""
-    harness.availability_set(machines=2, domains=1, user_operations=1)
-    harness.poll("av")
-    harness.operate(Restart, "av", "av0", name="waits")
-    harness.do(Configure(scope="av", rules=Rules(user_operations=1, approve_redeploy=True)))
-    harness.operate(Redeploy, "av", "av1", name="at once")
-    assert harness.statuses("av") == {"av0": SCHEDULED, "av1": STARTED}

@@ -4,24 +4,14 @@ import pytest
 
 from fairwarning.core.commands import (
     CreateSet,
-    Deallocate,
     Delete,
-    DeleteSet,
-    Operate,
     OperateInstances,
-    Redeploy,
-    Reimage,
-    Restart,
-    Scale,
-    Start,
-    Stop,
     UpdateSet,
     UpgradeInstances,
 )
 from fairwarning.core.errors import Conflict
-from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, UpgradeMode
+from fairwarning.core.model import EventStatus, ImpactKind, Priority, UpgradeMode
 from fairwarning.core.record import changed
-from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
@@ -63,43 +53,6 @@ def test_a_changed_notice_does_not_move_existing_events(
     assert harness.only_event(GROUP) == before
     harness.advance(300)
     assert harness.impact_times() == {"web_0": 300}
-
-
-@pytest.mark.spec("T4")
-@pytest.mark.parametrize("how", ["by hand", "scale-in", "the whole set", "in its group"])
-def test_every_delete_is_announced(harness: FleetHarness, how: str) -> None:
-    """Each deleted instance gets notice: by name, by scale-in, or with the whole set."""
-    harness.make_scale_set(2)
-    if how == "by hand":
-        harness.delete_instances(0, 1)
-    elif how == "scale-in":
-        harness.do(Scale(set="web", operation="op", capacity=0))
-    elif how == "the whole set":
-        harness.do(DeleteSet(set="web", operation="op"))
-    else:
-        harness.operate(Delete, GROUP, "web_0", "web_1")
-    assert {event.type for event in harness.events(GROUP)} == {EventType.TERMINATE}
-    assert sorted(harness.statuses(GROUP)) == ["web_0", "web_1"]
-    harness.advance(299)
-    assert harness.impacts() == []
-    harness.advance(1)
-    assert sorted(harness.impacted()) == ["web_0", "web_1"]
-
-
-@pytest.mark.spec("T4")
-@pytest.mark.parametrize("action", [Restart, Redeploy, Reimage, Stop, Deallocate, Start])
-def test_nothing_else_is_announced_as_terminate(
-    harness: FleetHarness, action: type[Operate]
-) -> None:
-    """Other operations have no Terminate event."""
-    harness.make_scale_set(1)
-    harness.do(OperateInstances(set="web", operation="op", action=action))
-    types = {event.type for event in harness.events(GROUP)}
-    own = {Restart: {EventType.REBOOT}, Redeploy: {EventType.REDEPLOY}}
-    assert types == own.get(action, set())
-    harness.advance(HOUR)
-    assert harness.succeeded("op")
-    assert "web_0" in harness.machines(GROUP)
 
 
 @pytest.mark.spec("T4")
