@@ -73,21 +73,6 @@ def test_the_template_of_az_vmss_create(arm: ArmHarness) -> None:
     assert arm.delete(DEPLOYMENT).status == 204
 
 
-def test_validation_creates_nothing(arm: ArmHarness) -> None:
-    """Validation returns the ids of the resources, or an error."""
-    properties = {"mode": "Incremental", "template": TEMPLATE}
-    parameters = {"adminPassword": {"value": "x"}}
-    body = {"properties": {**properties, "parameters": parameters}}
-    response = arm.post(f"{DEPLOYMENT}/validate", body)
-    assert response.status == 200
-    ids = [item["id"] for item in response.json["properties"]["validatedResources"]]
-    assert f"{SUBSCRIPTION}{WEB}" in ids
-    missing = arm.post(f"{DEPLOYMENT}/validate", {"properties": properties})
-    assert refused(missing) == (400, "InvalidTemplate")
-    assert "adminPassword" in missing.error_message
-    assert arm.get(WEB).status == arm.get(DEPLOYMENT).status == 404
-
-
 @pytest.mark.spec("T1", "T2")
 @pytest.mark.parametrize(
     ("version", "duration", "code", "text"),

@@ -17,7 +17,7 @@ from fairwarning.core.commands import (
     Stop,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import EventStatus, EventType, ImpactKind, OperationStatus
+from fairwarning.core.model import EventStatus, EventType, OperationStatus
 from tests.contract.units import DAY, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
@@ -48,18 +48,6 @@ def test_a_user_replaces_a_pending_event_of_the_platform(
     harness.advance(20 * MINUTE)
     assert harness.impacts() == [("vm", user.__name__.lower())]
     assert harness.succeeded("user")
-
-
-@pytest.mark.parametrize("user", LEAVING)
-def test_a_user_does_not_interrupt_what_the_platform_has_started(
-    harness: FleetHarness, user: type[Operate]
-) -> None:
-    """An impact in progress must end first."""
-    harness.make_enabled("vm")
-    harness.operate(Maintain, "vm", "vm", name="platform", kind=ImpactKind.REBOOT)
-    harness.approve("vm")
-    command = user(scope="vm", operation="user", machines=("vm",))
-    assert harness.refusal(command).code == "MachineBusy"
 
 
 @pytest.mark.parametrize(("lead", "moved"), [(DAY, 0), (11 * MINUTE, 9 * MINUTE)])

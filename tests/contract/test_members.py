@@ -8,11 +8,9 @@ from fairwarning.core.commands import (
     Delete,
     DeleteSet,
     JoinSet,
-    ProtectInstances,
     Scale,
     UpdateSet,
 )
-from fairwarning.core.decision import FactType
 from fairwarning.core.model import Machine, ScopeKind
 from tests.fixtures.fleet import FleetHarness
 
@@ -144,12 +142,3 @@ def test_a_standalone_scope_ends_with_its_machine(harness: FleetHarness) -> None
     harness.standalone()
     assert not harness.scope("vm").enabled
     assert harness.poll("vm")["DocumentIncarnation"] == 1
-
-
-@pytest.mark.spec("M16")
-def test_protecting_twice_is_journaled_once(harness: FleetHarness) -> None:
-    """The journal records changes, not requests (IC7)."""
-    harness.make_scale_set(1)
-    for _ in range(2):
-        harness.do(ProtectInstances(set="web", instances=(0,)))
-    assert harness.facts(FactType.MACHINE_CHANGED) == [FactType.MACHINE_CHANGED]

@@ -127,14 +127,6 @@ def test_misuse_is_refused(misuse: str) -> None:
         transition(draft, event)
 
 
-def test_an_empty_decision_returns_the_same_scope() -> None:
-    """An empty decision returns the same scope object, so nothing is written."""
-    scope = Scope(id="s", kind=ScopeKind.AVAILABILITY_SET)
-    decision = ScopeDraft(scope, NOON).decision()
-    assert decision.scope is scope
-    assert decision.facts == ()
-
-
 @given(st.floats(min_value=0, max_value=4e9))
 def test_whole_seconds_round_up(moment: float) -> None:
     """The result is never earlier than the moment, and less than a second later."""

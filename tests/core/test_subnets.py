@@ -4,7 +4,6 @@ import pytest
 
 from fairwarning.core import subnets
 from fairwarning.core.commands import (
-    AddMachines,
     CreateScope,
     CreateSet,
     Delete,
@@ -65,21 +64,6 @@ def test_an_address_given_by_hand_is_not_given_again(harness: FleetHarness) -> N
     create(harness, 0)
     with pytest.raises(Conflict, match="has 0 of 3 addresses free, but 1 are needed"):
         harness.do(Scale(set="web", operation="grow", capacity=1))
-
-
-@pytest.mark.spec("M22")
-def test_machines_of_one_command_with_and_without_addresses(harness: FleetHarness) -> None:
-    """Those with an address keep it, whatever their order."""
-    machines = (
-        Machine(name="a", subnet=SMALL),
-        Machine(name="b", subnet=SMALL, address="10.0.0.4"),
-        Machine(name="c", subnet=SMALL),
-    )
-    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    assert addresses(harness, "av") == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
-    more = Machine(name="d", subnet=SMALL, address="10.0.0.5")
-    with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
-        harness.do(AddMachines(scope="av", machines=(more,)))
 
 
 @pytest.mark.spec("M22")
