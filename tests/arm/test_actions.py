@@ -109,25 +109,6 @@ def test_actions(
     assert power(arm, place) == left
 
 
-@pytest.mark.spec("T4", "T5")
-@everywhere_and_set
-def test_delete(arm: ArmHarness, place: Place) -> None:
-    """The notice is the profile's; the machine exists until it ends, or is approved."""
-    place.create(arm, notice("PT7M"))
-    accepted = arm.delete(place.path)
-    assert accepted.status == 202
-    assert place.events(arm) == [("Terminate", "Scheduled")]
-    assert arm.get(place.path).json["properties"]["provisioningState"] == "Deleting"
-    again = arm.delete(place.path)  # which is the same operation
-    assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
-    arm.advance(7 * 60 - 1)
-    assert arm.get(place.path).status == 200
-    arm.advance(60)
-    assert arm.ended(accepted)["status"] == "Succeeded"
-    assert refused(arm.get(place.path)) == (404, "ResourceNotFound")
-    assert arm.delete(place.path).status == 204
-
-
 @everywhere_and_set
 def test_scheduled_maintenance_can_start_now(arm: ArmHarness, place: Place) -> None:
     """A user can start scheduled platform maintenance; without any, the request is refused."""

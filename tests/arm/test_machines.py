@@ -37,15 +37,6 @@ tags = { a = "b" }
 """
 
 
-def test_read_only_members_cannot_be_written(arm: ArmHarness) -> None:
-    """The service computes them, and nulls and nested members are kept as Azure keeps them."""
-    machine(arm, provisioningState="Wrong", vmId="mine", new={"deep": [1, {"x": "y"}, 0.5]})
-    document = arm.get(VM).json["properties"]
-    assert document["new"] == {"deep": [1, {"x": "y"}, 0.5]}
-    assert document["provisioningState"] == "Succeeded"
-    assert document["vmId"] != "mine"
-
-
 def test_secrets_are_not_stored(arm: ArmHarness) -> None:
     """Secrets are neither returned nor stored, whatever their case."""
     machine(
@@ -58,15 +49,6 @@ def test_secrets_are_not_stored(arm: ArmHarness) -> None:
     assert b"s3cret" not in arm.get(VM).body
     assert "s3cret" not in repr(vars(arm.store))
     assert arm.get(VM).json["properties"]["osProfile"]["computerName"] == "c"
-
-
-def test_null_means_not_set(arm: ArmHarness) -> None:
-    """Clients send null for members they do not set; it changes nothing."""
-    machine(arm, licenseType=None, priority=None, **notice("PT10M"))
-    assert "licenseType" not in arm.get(VM).json["properties"]
-    unset = {"tags": None, "properties": {"scheduledEventsProfile": None}}
-    assert arm.patch(VM, unset).status == 200
-    assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == 600
 
 
 @pytest.mark.parametrize("path", [VM, WEB])

@@ -83,21 +83,6 @@ def test_an_operation_can_end_at_acceptance() -> None:
         assert visible_events(arm, VM_SCOPE) == [("Reboot", "Scheduled", ["vm"])]
 
 
-def test_a_failed_operation(arm: ArmHarness) -> None:
-    """Both URLs report the failure with its reason; the machine still exists."""
-    machine(arm)
-    arm.driver.fail = "the disk is full"
-    accepted = arm.delete(VM)
-    arm.advance(60)
-    ended = arm.ended(accepted)
-    assert ended["status"] == "Failed"
-    assert "the disk is full" in ended["error"]["message"]
-    monitor = arm.follow(accepted.headers[MONITOR])
-    assert monitor.status == 409
-    assert monitor.json["error"] == ended["error"]
-    assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
-
-
 @pytest.mark.spec("E5")
 def test_a_delete_replaces_a_restart(arm: ArmHarness) -> None:
     """The operation of the restart is Canceled."""

@@ -160,20 +160,6 @@ def test_invalid_profiles(arm: ArmHarness, settings: object) -> None:
         assert refused(arm.put(path, body)) == (400, "InvalidParameter")
 
 
-@pytest.mark.spec("T1", "T4")
-def test_notice_can_be_disabled(arm: ArmHarness) -> None:
-    """`enable: false` needs no duration, and the next delete gives no notice."""
-    scale_set(arm, model=notice("PT10M"), upgradePolicy={"mode": "Automatic"})
-    arm.poll(WEB_SCOPE)
-    off = {"properties": {"virtualMachineProfile": terminate(enable=False)}}
-    assert arm.patch(WEB, off).status == 200
-    arm.delete(f"{WEB}/virtualMachines/0")
-    assert arm.poll(WEB_SCOPE)["Events"] == []
-    on = {"properties": {"virtualMachineProfile": terminate(enable=True)}}
-    arm.patch(WEB, on)
-    assert arm.machines(WEB_SCOPE)["web_1"].terminate_seconds == 600
-
-
 @pytest.mark.parametrize(
     ("duration", "allowed"), [("PT15M", True), (None, True), ("PT5M", False), ("PT20M", False)]
 )

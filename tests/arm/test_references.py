@@ -40,24 +40,6 @@ pytestmark = pytest.mark.spec("C6")
 CONFIGURATION = f"{NIC}/ipConfigurations/ip"
 
 
-def test_an_interface_shows_its_machine(arm: ArmHarness) -> None:
-    """The machine's id, and whether the interface is the primary one."""
-    network(arm)
-    other = f"{NETWORK}/networkInterfaces/other"
-    for path in (NIC, other):
-        assert "virtualMachine" not in nic(arm, path)["properties"]
-    entries = [link(other), {**link(NIC), "properties": {"primary": True}}]
-    document = vm(arm, networkProfile={"networkInterfaces": entries})
-    assert document["properties"]["networkProfile"]["networkInterfaces"] == entries
-    first, second = (arm.get(path).json["properties"] for path in (NIC, other))
-    assert first["virtualMachine"] == second["virtualMachine"] == link(VM)
-    assert (first["primary"], second["primary"]) == (True, False)
-    listed = arm.get("/providers/Microsoft.Network/networkInterfaces").json["value"]
-    assert [item["properties"]["virtualMachine"] for item in listed] == [link(VM)] * 2
-    arm.restart()
-    assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
-
-
 def test_a_public_address_shows_its_configuration(arm: ArmHarness) -> None:
     """That of an interface or of a load balancer; ids are shown in their usual case."""
     network(arm)

@@ -7,7 +7,6 @@ from tests.arm.bodies import (
     COMPUTE,
     WEB,
     WEB_SCOPE,
-    created,
     names,
     notice,
     refused,
@@ -17,7 +16,6 @@ from tests.arm.bodies import (
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 SETS = f"{COMPUTE}/virtualMachineScaleSets"
-NOTICE = {"properties": {"virtualMachineProfile": notice("PT10M")}}
 
 
 def model(arm: ArmHarness, name: str = "rg:web") -> ScaleSet:
@@ -81,21 +79,6 @@ def test_invalid_values(arm: ArmHarness, body: Any, path: str) -> None:  # noqa:
     assert names(arm, SETS) == []
 
 
-def test_a_put_is_merged(arm: ArmHarness) -> None:
-    """`az vmss scale` sends only the capacity, and documentation shows only a profile."""
-    scale_set(arm, capacity=1, model={"priority": "Regular", "licenseType": "None"})
-    grown = arm.put(WEB, {"location": "local", "sku": {"capacity": "3"}})
-    assert grown.status == 200
-    assert "azure-asyncoperation" not in grown.headers  # which a deletion of instances has
-    assert arm.put(WEB, NOTICE).status == 200
-    document = arm.get(WEB).json
-    assert document["sku"] == {"name": "Standard_B1s", "tier": "Standard", "capacity": 3}
-    profile = document["properties"]["virtualMachineProfile"]
-    assert profile["licenseType"] == "None"
-    assert profile["scheduledEventsProfile"] == notice("PT10M")["scheduledEventsProfile"]
-    assert model(arm).terminate_seconds == 600
-
-
 @pytest.mark.spec("T3", "M19")
 def test_changed_tags_are_a_new_model(arm: ArmHarness) -> None:
     """They reach an instance when it is upgraded; the same tags again need no upgrade."""
@@ -108,23 +91,6 @@ def test_changed_tags_are_a_new_model(arm: ArmHarness) -> None:
     assert [instance.get("tags") for instance in instances] == [None, {"team": "a"}, None]
     applied = [instance["properties"]["latestModelApplied"] for instance in instances]
     assert applied == [False, True, False]
-
-
-@pytest.mark.spec("C1", "T4")
-def test_scale_in(arm: ArmHarness) -> None:
-    """Deleted instances get notice, and the capacity excludes them from the start."""
-    scale_set(arm, model=notice())
-    arm.poll(WEB_SCOPE)
-    accepted = arm.patch(WEB, {"sku": {"capacity": 1}})
-    assert (accepted.status, accepted.json["sku"]["capacity"]) == (200, 1)
-    assert accepted.json["properties"]["provisioningState"] == "Updating"
-    assert [event[:2] for event in web_events(arm)] == [("Terminate", "Scheduled")] * 2
-    assert arm.ended(accepted)["status"] == "InProgress"
-    assert len(names(arm, f"{WEB}/virtualMachines")) == 3
-    arm.patch(WEB, {"sku": {"capacity": 1}})
-    arm.advance(400)
-    assert arm.ended(accepted)["status"] == "Succeeded"
-    assert names(arm, f"{WEB}/virtualMachines") == ["web_0"]
 
 
 def test_an_old_capacity_is_not_restored(arm: ArmHarness) -> None:
@@ -159,19 +125,6 @@ def test_scale_in_rules(arm: ArmHarness, rule: str, left: list[str]) -> None:
     arm.patch(WEB, {"sku": {"capacity": 1}})
     arm.advance(60)
     assert names(arm, f"{WEB}/virtualMachines") == left
-
-
-def test_a_write_back_creates_no_new_model(arm: ArmHarness) -> None:
-    """`az vmss update` sends the whole document; no instance needs an upgrade for it."""
-    created(arm.put(WEB, {"location": "local", "sku": {"capacity": 1}}))
-    for path in (WEB, scale_set(arm, f"{SETS}/db", model=notice())):
-        assert arm.put(path, arm.get(path).json).status == 200
-        name = path.rpartition("/")[2]
-        assert model(arm, f"rg:{name}").model == 1
-    arm.patch(WEB, {"properties": {"zoneBalance": True}})
-    assert model(arm).model == 1
-    arm.patch(WEB, {"properties": {"virtualMachineProfile": {"licenseType": "None"}}})
-    assert model(arm).model == 2
 
 
 @pytest.mark.spec("C1")

@@ -10,11 +10,9 @@ from fairwarning.arm.types.names import LOCKS
 from tests.arm.bodies import (
     AV,
     VM,
-    VM_SCOPE,
     WEB,
     WEB_SCOPE,
     Json,
-    created,
     machine,
     notice,
     policy,
@@ -36,26 +34,6 @@ def in_set(**properties: object) -> Json:
 def in_model(**model: object) -> Json:
     """Return the body of a scale set with this model of its instances."""
     return in_set(virtualMachineProfile=model)
-
-
-def test_member_names_in_any_case(arm: ArmHarness) -> None:
-    """Names read back in Azure's case, and a change in another case changes the same member."""
-    body = {
-        "LOCATION": "local",
-        "Tags": {"Owner": "Ann"},
-        "Properties": {"HardwareProfile": {"VMSIZE": "Standard_B2s"}, "PRIORITY": "spot"},
-    }
-    arm.put("/resourceGroups/rg", {"Location": "local"})
-    created(arm.put(VM, body))
-    change = {"PROPERTIES": {"hardwareprofile": {"vmsize": "Standard_B4ms"}}, "TAGS": {}}
-    assert arm.patch(VM, change).status == 200
-    document = arm.get(VM).json
-    assert document["properties"]["hardwareProfile"] == {"vmSize": "Standard_B4ms"}
-    assert document["properties"]["priority"] == "Spot"
-    assert document["tags"] == {}
-    names = {name.lower() for name in document["properties"]}
-    assert len(names) == len(document["properties"])
-    assert arm.machines(VM_SCOPE)["vm"].size == "Standard_B4ms"
 
 
 @pytest.mark.parametrize(

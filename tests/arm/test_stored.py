@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_VALUES
 from fairwarning.arm.types import stored
-from tests.arm.bodies import ANN, COMPUTE, VM, Json, machine, names, refused
+from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
 from tests.arm.everything import state
 from tests.arm.stored_documents import RG, StoredResource, stored_resources
 from tests.arm.templates import deployment, resource
@@ -219,22 +219,6 @@ def test_other_actions(arm: ArmHarness) -> None:
     assert refused(arm.post(f"{ACCOUNT}/tables/x")) == (405, "MethodNotAllowed")
     assert refused(arm.post(f"{VM}/listKeys")) == (404, "InvalidResourceType")
     assert arm.get(f"{VM}/providers/Microsoft.Insights/metrics").json == {"value": []}
-    assert state(arm) == before
-
-
-def test_the_subscription_is_not_for_tenants(arm: ArmHarness) -> None:
-    """A tenant of a group neither reads, lists nor calls what belongs to the subscription."""
-    path = "/providers/Microsoft.Authorization/policyDefinitions/p"
-    forbidden = (403, "AuthorizationFailed")
-    arm.put(path, PLACE)
-    before = state(arm)
-    for method, end in (
-        ("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/listKeys"), ("GET", "/versions"),
-        ("PUT", "/versions/1"),
-    ):  # fmt: skip
-        response = arm.request(method, f"{path}{end}", PLACE, principal=ANN)
-        assert refused(response) == forbidden, (method, end)
-    assert arm.get(path.rpartition("/")[0], principal=ANN).json == {"value": []}
     assert state(arm) == before
 
 
