@@ -94,21 +94,6 @@ def test_a_delete_or_eviction_replaces_pending_work(
     assert harness.succeeded("leave")
 
 
-@pytest.mark.spec("E5")
-@pytest.mark.parametrize("first", [Delete, Evict])
-@pytest.mark.parametrize("second", [Delete, Evict])
-def test_one_delete_or_eviction_does_not_replace_another(
-    harness: FleetHarness, first: type[Operate], second: type[Operate]
-) -> None:
-    """A machine leaves once: a second delete or eviction is a conflict."""
-    machine = Machine(name="vm", priority=Priority.SPOT)
-    harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
-    harness.poll("vm")
-    harness.operate(first, "vm", "vm", name="first")
-    command = second(scope="vm", operation="second", machines=("vm",))
-    assert harness.refusal(command).code == "MachineBusy"
-
-
 @pytest.mark.spec("E5", "E1")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
 def test_the_rest_of_a_replaced_event_gets_new_notice(

@@ -16,8 +16,6 @@ from fairwarning.core.commands import (
     Remove,
     Restart,
     Scale,
-    UpdateSet,
-    UpgradeInstances,
     Write,
 )
 from fairwarning.core.messages import ReleaseResource
@@ -207,27 +205,6 @@ def test_following_commands_belong_to_one_operation(harness: FleetHarness) -> No
     other: Command = Restart(scope="web/0", operation="p", machines=("web_0",))
     refused = harness.refusal(Write(resource="s", body="{}", operation="q", follow=(other,)))
     assert (refused.code, "same operation" in refused.message) == ("BadCommand", True)
-
-
-@pytest.mark.spec("T3")
-def test_a_new_model_reaches_upgraded_instances(harness: FleetHarness) -> None:
-    """Size and notice follow the model; shielded instances are upgraded only by name."""
-    harness.do(CreateSet(set="web", capacity=3, size="small"))
-    harness.do(ProtectInstances(set="web", instances=(2,), shielded=True))
-    harness.do(UpdateSet(set="web", size="large", terminate_seconds=300))
-    harness.do(UpgradeInstances(set="web"))
-    sizes = [m.size for m in harness.machines("web/0").values()]
-    assert sizes == ["large", "large", "small"]
-    harness.do(UpgradeInstances(set="web", instances=(2,)))
-    machine = harness.machines("web/0")["web_2"]
-    assert (machine.size, machine.terminate_seconds) == ("large", 300)
-    before = harness.scale_set("web")
-    harness.do(UpdateSet(set="web", size="large"))
-    harness.do(UpdateSet(set="web", renewed=True))
-    after = harness.scale_set("web")
-    assert before is not None
-    assert after is not None
-    assert after.model == before.model + 1
 
 
 def test_a_group_waits_for_running_deletes(harness: FleetHarness) -> None:

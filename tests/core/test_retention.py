@@ -62,19 +62,6 @@ def test_the_id_of_a_dropped_operation_can_be_used_again(harness: FleetHarness) 
     assert len(set(events)) == len({impact.id for impact in harness.driver.impacts}) == 2
 
 
-def test_an_impact_without_notice_gets_a_new_id_when_its_operation_is_repeated(
-    harness: FleetHarness,
-) -> None:
-    """Drivers recognise impacts that they have carried out by the id."""
-    harness.standalone("vm")
-    for _ in range(2):
-        harness.operate(Restart, "vm", "vm")
-        harness.advance(100)
-        harness.do(DropOperation(operation="op", before=harness.clock.now()))
-    first, second = harness.driver.impacts
-    assert first.id != second.id
-
-
 def aborted_rollout(harness: FleetHarness) -> None:
     """Abort a rollout over three machines after its first lane; two lanes never start."""
     for name in ("a", "b", "c"):

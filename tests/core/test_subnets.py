@@ -88,14 +88,6 @@ def test_the_largest_subnet() -> None:
         subnets.assign(subnet, [Machine(name="b")])
 
 
-def test_how_many_addresses_a_full_subnet_has() -> None:
-    """The refusal counts those that are free and those that are needed, not those brought along."""
-    brought = Machine(name="a", address="10.0.0.4")
-    wanting = [Machine(name=name) for name in "bcd"]
-    with pytest.raises(Conflict, match="has 2 of 3 addresses free, but 3 are needed"):
-        subnets.assign(Subnet(id=SMALL), [brought, *wanting])
-
-
 @pytest.mark.spec("M22")
 def test_an_address_is_claimed_once() -> None:
     """A claimed address is taken until it is released; the last one of the range belongs to it."""
