@@ -81,3 +81,13 @@ def test_a_group_is_removed_with_what_is_in_use(harness: FleetHarness) -> None:
     survivor = harness.resource("vm:other:vm")
     assert survivor is not None
     assert (survivor.uses, survivor.owns) == ((), ())
+
+
+def test_both_refer_to_each_other(harness: FleetHarness) -> None:
+    """A resource in use says by whom, until it is not used any more."""
+    harness.do(write(IP))
+    harness.do(write(NIC, IP))
+    harness.do(machine(NIC))
+    assert (user(harness, IP), user(harness, NIC)) == (NIC, VM)
+    harness.do(machine(again=True))
+    assert user(harness, NIC) == ""

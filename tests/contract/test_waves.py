@@ -136,3 +136,21 @@ def test_a_host_with_two_domains_of_a_scope_is_refused(harness: FleetHarness) ->
     harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
     command = StartRollout(rollout="up", scopes=("a",), by_host=True)
     assert harness.refusal(command).code == "HostSpansDomains"
+
+
+@pytest.mark.spec("E7")
+def test_hosts_that_share_a_scope_take_turns(harness: FleetHarness) -> None:
+    """Waves with a common scope run one after the other; other waves run in parallel."""
+    for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
+        machines = tuple(
+            Machine(name=f"{scope}@{host}", host=host, update_domain=n)
+            for n, host in enumerate(hosts)
+        )
+        harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+        harness.poll(scope)
+    _roll(harness, *ABC)
+    assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
+    harness.advance(15 * MINUTE + 9)
+    assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
+    harness.advance(15 * MINUTE + 9)
+    assert [list(harness.statuses(scope)) for scope in ABC] == [[], ["b@h3"], []]
