@@ -9,6 +9,7 @@ from fairwarning.core.commands import (
     DeleteSet,
     JoinSet,
     Scale,
+    UpdateMachine,
     UpdateSet,
 )
 from fairwarning.core.model import Machine, ScopeKind
@@ -142,3 +143,12 @@ def test_a_standalone_scope_ends_with_its_machine(harness: FleetHarness) -> None
     harness.standalone()
     assert not harness.scope("vm").enabled
     assert harness.poll("vm")["DocumentIncarnation"] == 1
+
+
+@pytest.mark.spec("M16")
+def test_a_change_to_the_same_value_writes_nothing(harness: FleetHarness) -> None:
+    """The scope keeps its version."""
+    harness.standalone("vm", address="10.0.0.4")
+    version = harness.scope("vm").version
+    harness.do(UpdateMachine(scope="vm", machine="vm", address="10.0.0.4"))
+    assert harness.scope("vm").version == version

@@ -5,7 +5,7 @@ import pytest
 from fairwarning.core.commands import CreateScope, Delete, StartRollout
 from fairwarning.core.model import EventStatus, Machine, Rules, ScopeKind
 from fairwarning.core.rollout import progress
-from tests.contract.units import HOUR
+from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E10")
