@@ -16,6 +16,7 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    SetAside,
     Subnet,
 )
 
@@ -113,6 +114,8 @@ class ObservedState:
     def keep(self, ref: Ref, after: Entity | None) -> None:
         """Keep what an entity is now; scopes and operations are kept elsewhere."""
         kind, name = ref
+        if kind is SetAside:  # a violation, which the simulation asks the fleet about
+            return
         known: dict[str, Entity] = getattr(self, _KEPT_IN[kind])
         if after is None:
             known.pop(name, None)
