@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -17,7 +16,7 @@ from fairwarning.cli.parameters import addresses, options
 from fairwarning.cli.parameters.parameter_types import Integer
 from fairwarning.core.errors import Refused, reason_of
 from fairwarning.core.record import changed
-from fairwarning.metadata.listeners import loopback_host
+from fairwarning.metadata.listeners import PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.options import ServerOptions
@@ -153,15 +152,22 @@ def command(
     tls: bool,
     clock: str,
     as_json: bool,
-    **settings: Any,  # noqa: ANN401  (the others of `ServerOptions`)
+    network_folder: bool,
+    memory: bool,
+    metadata: tuple[str, int],
+    machine_ports: PortRange | None,
+    default_machine: str,
+    console: tuple[str, int],
+    arm: tuple[str, int],
+    sockets: Path | None,
 ) -> None:
     """Run the service: the metadata endpoint, the control plane and the console."""
     up_text.log_to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
     _check_location(data, fleet)
     virtual = clock == "virtual"
-    _check(database, workers, memory=settings["memory"], virtual=virtual)
-    addresses = {name: settings[name] for name in ("metadata", "console", "arm")}
+    _check(database, workers, memory=memory, virtual=virtual)
+    addresses = {"metadata": metadata, "console": console, "arm": arm}
     with errors.errors_reported(service=False), _option_named(addresses):
         file = _fleet(fleet, demo=demo, sample=sample)
         if tls:
@@ -171,7 +177,14 @@ def command(
             fleet=file,
             database=database,
             virtual=virtual,
-            **settings,
+            memory=memory,
+            network_folder=network_folder,
+            metadata=metadata,
+            machine_ports=machine_ports,
+            default_machine=default_machine,
+            console=console,
+            arm=arm,
+            sockets=sockets,
         )
         worker = this_worker()
         if worker is None and workers > 1:
