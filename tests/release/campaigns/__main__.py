@@ -75,23 +75,22 @@ def _seconds_of_ended_runs() -> float:
 
 
 async def _run(campaign: Campaign, number: int) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *campaign.command(number),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    path = path_of_output(campaign.name, number)
+    with path.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *campaign.command(number), cwd=ROOT, stdout=file, stderr=file
+        )
     try:
-        output = (await process.communicate())[0].decode(errors="replace")
+        await process.wait()
     except asyncio.CancelledError:
         process.terminate()
         await process.wait()
         raise
     if process.returncode:
-        path = path_of_output(campaign.name, number)
-        path.write_text(output, "utf-8")
         words = " ".join(["python", *campaign.command(number)[1:]])
         raise RunFailed(f"{words}: exit code {process.returncode}, output in {path}")
+    output = path.read_text("utf-8", "replace")
+    path.unlink()
     return output
 
 

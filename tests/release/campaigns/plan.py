@@ -63,6 +63,15 @@ class Done:
 
 CAMPAIGNS = (
     Campaign(
+        "mutants",
+        f"of {MUTANTS} random changes of the rules noticed by a test or a simulated seed",
+        int(MUTANTS * LEAST_CAUGHT),
+        int(MUTANTS * LEAST_CAUGHT),
+        ENGINE,
+        lambda run: ("tests.mutants", "--count", str(MUTANTS), "--seed", str(run)),
+        printed=r"(\d+) of \d+ mutants caught",
+    ),
+    Campaign(
         "soak",
         "virtual hours of a thousand machines",
         24,
@@ -111,15 +120,6 @@ CAMPAIGNS = (
         RESPONSES,
         GUEST,
         lambda run: ("tests.guest.fuzz", str(RESPONSES), str(run * RESPONSES)),
-    ),
-    Campaign(
-        "mutants",
-        f"of {MUTANTS} random changes of the rules noticed by a test or a simulated seed",
-        int(MUTANTS * LEAST_CAUGHT),
-        int(MUTANTS * LEAST_CAUGHT),
-        ENGINE,
-        lambda run: ("tests.mutants", "--count", str(MUTANTS), "--seed", str(run)),
-        printed=r"(\d+) of \d+ mutants caught",
     ),
     Campaign(
         "simulation",

@@ -25,7 +25,7 @@ _HEAD = """\
 |---|--:|--:|---|--:|---|---|
 """
 FOLDER = ROOT / ".local" / "release"
-"""Of the outputs of failed runs."""
+"""Of the outputs of runs that have not ended well."""
 _SOURCE = ROOT / "src" / "fairwarning"
 _DIGITS = 12  # of a digest
 
@@ -71,7 +71,7 @@ def digest(packages: tuple[str, ...]) -> str:
 
 
 def path_of_output(campaign: str, run: int) -> Path:
-    """Return where the output of a failed run is kept."""
+    """Return where the output of a run is until it has ended well."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     return FOLDER / f"{campaign}-{run}.log"
 
