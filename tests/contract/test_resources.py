@@ -58,6 +58,15 @@ def test_a_resource_is_created_with_its_entity(harness: FleetHarness) -> None:
     assert harness.resource("vm:rg:other") is None
 
 
+def test_a_resource_describes_a_machine_from_a_later_write_on(harness: FleetHarness) -> None:
+    """The machine then belongs to it; further writes leave that as it is."""
+    harness.do(*vm().follow)
+    harness.do(Write(resource="a", body="{}"))
+    for body in ("{}", '{"n":2}'):
+        harness.do(Write(resource="a", body=body, scope="vm", machine="vm"))
+        assert harness.machines("vm")["vm"].resource == "a"
+
+
 def test_a_resource_needs_an_entity(harness: FleetHarness) -> None:
     """A resource needs an existing scope, or a machine or set that has no resource yet."""
     harness.do(vm())
@@ -162,6 +171,14 @@ def test_an_availability_set_is_deleted_when_empty(harness: FleetHarness) -> Non
     harness.do(Remove(resource="as:rg:av", operation="late"))
     assert harness.resource("as:rg:av") is None
     assert not harness.exists("av")
+
+
+def test_the_resource_of_a_machine_is_removed_alone(harness: FleetHarness) -> None:
+    """Without a delete that follows, only what describes the machine goes."""
+    harness.do(vm())
+    harness.do(Remove(resource="vm:rg:vm", operation="o"))
+    assert harness.resource("vm:rg:vm") is None
+    assert harness.exists("vm")
 
 
 def test_a_set_that_got_a_machine_while_it_was_removed(harness: FleetHarness) -> None:
