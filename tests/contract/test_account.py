@@ -132,6 +132,10 @@ STEPS: list[Command | int | str] = [  # seconds to wait, or a machine whose driv
     Configure(scope="solo", rules=LATE),
     Maintain(scope="solo", machines=("solo",), operation="slow", kind=ImpactKind.REBOOT),
     HOUR,
+    # A rollout that comes while another domain is under maintenance.
+    Maintain(scope="av", machines=("av1",), operation="by hand"),
+    StartRollout(rollout="behind", scopes=("av",), hosts=("h1",)),
+    HOUR,
     # Spot machines.
     CreateScope(
         scope="spot",
@@ -175,7 +179,7 @@ STEPS: list[Command | int | str] = [  # seconds to wait, or a machine whose driv
     Poll(scope="web/0"),
     UpdateSet(set="web", size="L", upgrade=UpgradeMode.MANUAL, rules=RULES),
     UpgradeInstances(set="web", instances=(1,)),
-    ProtectInstances(set="web", instances=(0,), shielded=True),
+    ProtectInstances(set="web", instances=(0,), protected=False, shielded=True),
     JoinSet(set="web", scope="web/0", machine=_machine("db", size="S"), resource="vm:rg:db"),
     OperateInstances(set="web", operation="restart web", action=Restart),
     Scale(set="web", operation="scale in", capacity=2),
