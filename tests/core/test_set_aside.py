@@ -4,6 +4,7 @@ import pytest
 
 from fairwarning.core import set_aside
 from fairwarning.core.commands import Release
+from fairwarning.core.decision import FactType
 from fairwarning.core.messages import ReportBug
 from fairwarning.core.model import Entity, Lane, Operation, Scope, ScopeKind, SetAside
 from fairwarning.core.record import changed
@@ -29,7 +30,9 @@ REPORT = ReportBug(entity="Scope/s", reason="a bug", software="1.0")
 )
 def test_work_is_due_after_the_pause(entity: Entity | None, others: tuple[Entity, ...]) -> None:
     """Only a scope, and a lane that waits, have work that becomes due."""
-    assert set_aside.decide(None, REPORT, entity, 100.0).others == others
+    decision = set_aside.decide(None, REPORT, entity, 100.0)
+    assert decision.others == others
+    assert [(fact.type, fact.detail) for fact in decision.facts] == [(FactType.SET_ASIDE, "a bug")]
 
 
 def test_pauses_grow_up_to_five_minutes() -> None:
