@@ -288,6 +288,29 @@ async def test_random_sequences(
     await connection.close()
 
 
+@on_two_stores
+async def test_a_call_from_before_a_pause_of_the_database(
+    first: PostgresStore, second: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is carried out after the pause, with a proof of that time, and takes none from others."""
+    await first.commit(Batch(1.0, {A: (None, NOTICED)}))
+    true = 100.0
+    monkeypatch.setattr("fairwarning.store.postgres.shared_clock.elapsed_time", lambda: true)
+    connection = await first._connections.connect()
+    await connection.execute(_VIRTUAL_TIME.encode())
+    await _set_clock(connection, 1.8e9)
+    processes = [SharedClock(first._connections) for _ in range(2)]
+    before = [await process.advance(connection) for process in processes * 2][-2]
+    late = {"proven": before.least + true, "line": processes[0]._line, "answer": None}
+    true += 25
+    await connection.execute(b"UPDATE virtual_time SET now = %s", (1.8e9 + 25,))
+    for _ in range(2):
+        await execute(connection, "advance_clock", **late)
+    for process in processes:
+        assert (await process.advance(connection)).least == pytest.approx(before.least, abs=0.01)
+    await connection.close()
+
+
 async def _set_clock(connection: Connection, now: float) -> None:
     await connection.execute(b"UPDATE virtual_time SET now = %s", (now,))
     await connection.execute(b"UPDATE fleet_clock SET shift = 0, read_at = %s", (now,))

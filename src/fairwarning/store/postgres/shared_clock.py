@@ -69,11 +69,13 @@ class SharedClock:
 
     async def advance(self, connection: Connection) -> ClockReading:
         """Move the clock on to now, and return it."""
-        last, sent_at = self._last, elapsed_time()
-        proven = last.least + sent_at if last else None
-        ((now, ahead, self._line),) = await execute(
-            connection, "advance_clock", proven=proven, line=self._line
-        )
+        last, now, answer = self._last, None, None
+        while now is None:  # a correction is asked for what is proven by then
+            sent_at = elapsed_time()
+            proven = last.least + sent_at if last else None
+            ((now, ahead, self._line, answer),) = await execute(
+                connection, "advance_clock", proven=proven, line=self._line, answer=answer
+            )
         received_at = elapsed_time()
         least, most = now - received_at, now - sent_at
         if last and last.ahead == ahead:  # what was read before still holds

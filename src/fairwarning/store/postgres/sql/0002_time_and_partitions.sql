@@ -4,13 +4,15 @@
 -- The time that all processes share (E11). It is the database's clock plus `shift`; a step of that
 -- clock changes `shift`, so that it shortens no notice and ends no lease.
 -- Each change adds a row and removes the one before, as in `head`.
---   read_at  the database's clock when a process last called `advance_clock`, about once a second
---   line     changes whenever a process cannot go on from what it has read before
+--   read_at    the database's clock when a process last called `advance_clock`, about once a second
+--   line       changes whenever a process cannot go on from what it has read before
+--   challenge  what the next correction has to answer
 CREATE TABLE fleet_clock (
     number bigint PRIMARY KEY,
     shift double precision NOT NULL,
     read_at double precision NOT NULL,
-    line uuid NOT NULL
+    line uuid NOT NULL,
+    challenge uuid
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO fleet_clock (number, shift, read_at, line)
 VALUES (0, 0, extract(epoch FROM clock_timestamp())::double precision, gen_random_uuid());
@@ -38,11 +40,11 @@ END
 $$;
 
 CREATE FUNCTION set_clock(
-    last_number bigint, shift double precision, read_at double precision, line uuid
+    last_number bigint, shift double precision, read_at double precision, line uuid, challenge uuid
 ) RETURNS void LANGUAGE sql AS $$
     DELETE FROM fleet_clock WHERE number = last_number;
-    INSERT INTO fleet_clock (number, shift, read_at, line)
-    VALUES (last_number + 1, shift, read_at, line);
+    INSERT INTO fleet_clock (number, shift, read_at, line, challenge)
+    VALUES (last_number + 1, shift, read_at, line, challenge);
 $$;
 
 -- Whether a notice or an impact is pending.
@@ -59,9 +61,13 @@ $$;
 -- counts. If all processes were down, nothing tells a step from the time that passed, and none of it
 -- counts while something is promised. While nothing is promised, the shared time returns to the
 -- database's clock, by half a second for each second.
+--
+-- The database may have been paused, and a proof been sent before that, by a caller that has given up
+-- meanwhile. So a correction takes two calls: the first one gets a `challenge` and no time, the second
+-- one has `answered` it with what is proven now.
 CREATE FUNCTION advance_clock(
-    proven double precision, known_line uuid,
-    OUT now double precision, OUT ahead double precision, OUT line uuid
+    proven double precision, known_line uuid, answered uuid,
+    OUT now double precision, OUT ahead double precision, OUT line uuid, OUT challenge uuid
 ) LANGUAGE plpgsql AS $$
 DECLARE
     host double precision;
@@ -79,7 +85,12 @@ BEGIN
     ahead := before.shift;
     line := gen_random_uuid();
     is_right := is_clear AND proven <= host + ahead + 0.1;
-    IF known_line = before.line AND NOT is_right THEN
+    IF known_line IS NOT NULL AND NOT is_right AND (answered = before.challenge) IS NOT TRUE THEN
+        challenge := coalesce(before.challenge, gen_random_uuid());
+        PERFORM set_clock(before.number, ahead, before.read_at, before.line, challenge);
+        line := known_line;
+        RETURN;
+    ELSIF known_line = before.line AND NOT is_right THEN
         ahead := greatest(reached, proven) - host;
     ELSIF NOT is_clear THEN
         ahead := CASE
@@ -91,7 +102,7 @@ BEGIN
     ELSIF is_right THEN
         line := before.line;
     END IF;
-    PERFORM set_clock(before.number, ahead, host, line);
+    PERFORM set_clock(before.number, ahead, host, line, NULL);
     now := host + ahead;
 END
 $$;

@@ -40,7 +40,7 @@ SELECT EXISTS (
 
 -- name: advance_clock
 WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-SELECT clock.* FROM no_sync, advance_clock(%(proven)s, %(line)s) AS clock;
+SELECT clock.* FROM no_sync, advance_clock(%(proven)s, %(line)s, %(answer)s) AS clock;
 
 -- name: clock_is_unclear
 -- Whether a step of the clock cannot be told from a time without processes: other processes have not
