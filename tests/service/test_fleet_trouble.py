@@ -19,7 +19,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.host_time import HostTime
+from fairwarning.service.host_time import BELIEVED_SECONDS, HostTime
 from fairwarning.service.writer import command_writer
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
@@ -29,8 +29,9 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.service.host_clocks import SteppedClocks
+from tests.sim.host import SimulatedHost, SimulatedRealClock
 
 UNAVAILABLE = ["commit", "load"]
 
@@ -85,6 +86,38 @@ async def test_pending_time_is_stored_once_the_store_is_back() -> None:
     states = [batch.notes["clock"] for batch in store.commits if "clock" in batch.notes]
     restarted.restore(states[-1], NOON)
     assert NOON + 240 <= restarted.now() <= NOON + 300
+
+
+@pytest.mark.spec("M14", "E11")
+async def test_a_jump_of_fleet_time_is_no_time_without_polls() -> None:
+    """A host boots with a clock that is a day behind: a machine that polls keeps its notice."""
+    host = SimulatedHost(NOON)
+    clock = SimulatedRealClock(host)
+    fleet = Fleet(ControlledStore(), clock, ControlledDriver())
+    await fleet.start()
+    await fleet.submit(standalone())
+    before = (await fleet.poll("vm")).scope
+    assert before
+    host.step(26 * 3600)
+    for seconds in (0, BELIEVED_SECONDS, 0):
+        await fleet.compare_clocks()
+        await clock.advance(seconds)
+    assert clock.now() == host.wall()
+
+    async def scope() -> Scope:
+        found = await fleet.reader.read(Scope, "vm")
+        assert found
+        return found
+
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while (after := await scope()).version == before.version:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert after.enabled
+        assert after.polled_at == clock.now()
+        await clock.advance(after.rules.idle_seconds)
+        while (await scope()).enabled:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await fleet.stop()
 
 
 @pytest.mark.spec("E9")

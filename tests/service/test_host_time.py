@@ -39,6 +39,16 @@ def test_a_forward_step_is_followed_once_no_notice_is_pending() -> None:
     assert host_time.ahead == 0
 
 
+def test_a_clock_that_is_wrong_for_a_while_is_not_followed() -> None:
+    """With each further step, the time begins anew for which a clock has to be right."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    for step in (31 * 24 * HOUR, HOUR, -HOUR, -31 * 24 * HOUR):
+        clocks.step_wall(step)
+        _follow(host_time, clocks, 119)
+    assert host_time.now() == NOON + 4 * 119 == clocks.wall()
+
+
 def test_a_backward_step_is_followed_at_half_speed() -> None:
     """Without a notice, fleet time runs slower until the wall clock has caught up."""
     clocks = SteppedClocks()
@@ -73,11 +83,15 @@ def test_a_step_before_a_reboot_while_time_is_slowed_down() -> None:
 
 
 def test_time_that_passes_during_a_reboot_counts_if_nothing_is_promised() -> None:
-    """Fleet time is then wall time again (E9)."""
+    """Fleet time is wall time again once the clock has kept its time for two minutes (E9)."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
     clocks.reboot(down_seconds=HOUR)
-    assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
+    restarted = _restarted(host_time, clocks, last=NOON)
+    _follow(restarted, clocks, 120)
+    assert restarted.now() == NOON + 120
+    _follow(restarted, clocks, 1)
+    assert restarted.now() == NOON + HOUR + 121
 
 
 # --- What machines are told ---------------------------------------------------------------------
@@ -116,12 +130,12 @@ def test_random_sequences() -> None:
 
 
 def test_an_unknown_boot_counts_as_a_reboot() -> None:
-    """Where the system does not identify boots, wall time is believed after every restart."""
+    """Where the system does not identify boots, fleet time goes on from the last line."""
     clocks = SteppedClocks()
     clocks.boot_id = ""
     host_time = HostTime(clocks)
-    clocks.step_wall(HOUR)
-    assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
+    clocks.pass_time(HOUR)
+    assert _restarted(host_time, clocks, last=NOON + 60).now() == NOON + HOUR
 
 
 @pytest.mark.parametrize("boot", ["my host 7", "caf\udce9\0", " ", "unknown host"])
@@ -153,7 +167,7 @@ def test_a_boot_id_that_is_not_unique_does_no_harm() -> None:
     host_time = HostTime(clocks)
     clocks.reboot()
     clocks.boot_id = "first"
-    assert _restarted(host_time, clocks, last=NOON).now() == NOON + 60
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON
 
 
 def test_the_state_of_a_virtual_clock_is_ignored() -> None:

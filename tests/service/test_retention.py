@@ -71,6 +71,22 @@ class OldFleet(FleetHarness):
         return self.run(self.fleet.reader.read(Operation, name)) is not None
 
 
+@pytest.mark.spec("E11")
+def test_what_only_a_wrong_clock_made_old_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fleet time is ahead of wall time after a clock that was wrong for long is set right."""
+    with OldFleet() as harness:
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        harness.approve("vm")
+        harness.advance(9 * DAY_SECONDS)
+        (name,) = harness.stored(Operation)
+        for ahead, kept in ((3 * DAY_SECONDS, True), (0, False)):
+            monkeypatch.setattr(harness.fleet.clock, "ahead_seconds", lambda ahead=ahead: ahead)
+            harness.drop_old(lines=7)
+            assert harness.has_operation(name) is kept
+            assert (len(harness.journal()) > 1) is kept
+
+
 @each_store
 def test_an_operation_is_dropped_when_its_end_is_old(make: Make, tmp_path: Path) -> None:
     """Not a second before; its key then starts a new operation (IR1, IC2)."""

@@ -121,8 +121,8 @@ PLANTS: dict[str, Plant] = {
         "E11",
         Patch(
             "service.host_time",
-            "        self._line, self._last = stored, last\n        self.follow_wall()",
-            "        self._last = last\n        self.follow_wall()",
+            "        self._line, self._last = stored, last",
+            "        self._last = last",
         ),
         first_seed=3,
     ),

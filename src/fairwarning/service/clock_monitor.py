@@ -4,7 +4,7 @@ import logging
 
 from fairwarning.service.clock import Clock
 from fairwarning.service.health import PartHealth
-from fairwarning.service.host_time import TOLERANCE_SECONDS
+from fairwarning.service.host_time import BELIEVED_SECONDS, TOLERANCE_SECONDS
 from fairwarning.service.metrics import Metric, gauge
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,8 @@ class ClockMonitor:
         self._differs = False
         self.ahead_seconds = 0.0
         """By which fleet time was ahead of its reference when last compared."""
+        self.jump_seconds = 0.0
+        """By which it jumped forwards then, beyond the tolerance."""
 
     @property
     def difference_seconds(self) -> float:
@@ -37,10 +39,10 @@ class ClockMonitor:
         if self._host_time is None:
             return False
         jump = self._host_time.follow_wall()
-        if jump > TOLERANCE_SECONDS:
+        self.jump_seconds = jump if jump > TOLERANCE_SECONDS else 0.0
+        if self.jump_seconds:
             log.warning(
-                "%s is %.1f s later than fleet time; fleet time follows it, because no notice is "
-                "pending",
+                "fleet time follows %s, which was %.1f s later, because no notice is pending",
                 *(self._reference, jump),
             )
         self.report()
@@ -56,8 +58,9 @@ class ClockMonitor:
         if ahead:
             log.warning(
                 "%s; notices keep their length, new events are announced by that clock, and fleet "
-                "time follows once no notice is pending; check the clock and its synchronization",
-                self._difference(),
+                "time follows once no notice is pending and the clock was not stepped for %d s; "
+                "check the clock and its synchronization",
+                *(self._difference(), BELIEVED_SECONDS),
             )
         else:
             log.warning("fleet time agrees with %s again", self._reference)

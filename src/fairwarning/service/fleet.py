@@ -199,7 +199,10 @@ class Fleet:
 
     async def compare_clocks(self) -> None:
         """Compare fleet time with the host's clock, and remember a new difference."""
-        if self.clock_monitor.compare(self._committer.stored_clock):
+        has_to_be_stored = self.clock_monitor.compare(self._committer.stored_clock)
+        if self.clock_monitor.jump_seconds:
+            self.polls.jumped_at = self.clock.now()
+        if has_to_be_stored:
             with suppress(Unavailable):  # the next commit or comparison stores it
                 await self._committer.store_clock()
 

@@ -2,7 +2,8 @@
 
 The rule and its cases are in `docs/time.md`. Fleet time counts what a monotonic clock has counted.
 It differs from wall time after a step or a reboot, and returns to it only while nothing is
-promised. The times that machines read are in wall time meanwhile: see `ahead_seconds`.
+promised, forwards only once that clock can be believed: time that did not pass would end what is
+kept for days. The times that machines read are in wall time meanwhile: see `ahead_seconds`.
 """
 
 import os
@@ -17,6 +18,8 @@ from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.store import ClockReading
 
 TOLERANCE_SECONDS = 2.0  # a larger difference from wall time is reported, and not published
+BELIEVED_SECONDS = 120.0
+"""A clock that is later than fleet time for so long, by the same difference, is believed."""
 _IGNORED_SECONDS = 0.01  # the two clocks cannot be read at the same instant
 _NEWS_SECONDS = 0.5  # a smaller change is not stored by itself
 _SLOW_SHARE = 0.5  # of real time, by which fleet time is slowed down
@@ -101,6 +104,8 @@ class HostTime:
         self._followed_at = self._clocks.monotonic()
         self._line = _Line(_one_word(self._clocks.boot()), self._clocks.wall() - self._followed_at)
         self._last = 0.0
+        self._behind = 0.0  # wall time minus fleet time, and since when it has been so much
+        self._behind_since = self._followed_at
         self._shared_ahead: float | None = None  # None: this host has its own time
         self.error_seconds = 0.0
         """By which this process may differ from the shared time, at most."""
@@ -151,7 +156,6 @@ class HostTime:
         if not (stored.boot and stored.boot == self._line.boot and is_plausible):
             stored.boot, stored.offset = self._line.boot, max(last, stored.reached) - monotonic
         self._line, self._last = stored, last
-        self.follow_wall()  # a process that ended before may have done so, and not stored it
 
     def promise(self, moment: float) -> None:
         """Keep fleet time as it is until this moment: it was announced to somebody."""
@@ -171,18 +175,24 @@ class HostTime:
         self.error_seconds = max(reading.most - offset, offset - reading.least)
 
     def follow_wall(self) -> float:
-        """Return to wall time while nothing is promised: forwards at once, backwards at half speed.
+        """Return to wall time while nothing is promised; backwards at half speed.
 
-        Return the seconds that fleet time jumped forwards.
+        Forwards at once, but by more than the tolerance only if that clock can be believed. Return
+        the seconds that fleet time jumped forwards.
         """
         now, monotonic = self.now(), self._clocks.monotonic()
         elapsed = min(monotonic - self._followed_at, _LONGEST_SECONDS)
         self._followed_at = monotonic
-        ahead = now - self._clocks.wall()
-        if now < self._line.promised_until or abs(ahead) <= _IGNORED_SECONDS:
+        behind = self._clocks.wall() - now
+        if abs(behind - self._behind) > TOLERANCE_SECONDS:
+            self._behind, self._behind_since = behind, monotonic
+        is_believed = monotonic - self._behind_since >= BELIEVED_SECONDS
+        if now < self._line.promised_until or abs(behind) <= _IGNORED_SECONDS:
             return 0.0
-        if ahead < 0:
-            self._line.offset = now - ahead - monotonic
-            return -ahead
-        self._line.offset -= min(ahead, elapsed * _SLOW_SHARE)
-        return 0.0
+        if behind < 0:
+            self._line.offset -= min(-behind, elapsed * _SLOW_SHARE)
+            return 0.0
+        if behind > TOLERANCE_SECONDS and not is_believed:
+            return 0.0
+        self._line.offset = now + behind - monotonic
+        return behind

@@ -29,6 +29,8 @@ class PollLog:
         self._wake = wake
         self.collectors: list[Callable[[], None]] = []
         """Called before poll times are read, to record polls that other parts have buffered."""
+        self.jumped_at = 0.0
+        """When fleet time last jumped: no scope counts as without polls for longer (M14)."""
         self._last: dict[str, float] = {}
         self._recorded: dict[str, float] = {}  # recorded, posted, or waiting for either
         self._waiting: dict[str, float] = {}  # to be recorded

@@ -161,7 +161,8 @@ class Retention:
         return 0
 
     def _time_before(self, days: int) -> float:
-        return self._fleet.clock.now() - days * _DAY_SECONDS
+        clock = self._fleet.clock  # while it is ahead of wall time, nothing is as old as it says
+        return clock.now() - max(clock.ahead_seconds(), 0) - days * _DAY_SECONDS
 
 
 async def next_drops(store: Store, before: float, kept: Collection[Ref] = ()) -> Sequence[Drop]:

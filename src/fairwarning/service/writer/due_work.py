@@ -72,7 +72,9 @@ class DueWork:
             return [RetryLane(lane=name)]
         groups = all_groups(name)
         last = max(max(recorded.get(group, 0.0), self._polls.last(group)) for group in groups)
+        last = max(last, self._polls.jumped_at)
         if not last:
             return [AdvanceTime(scope=name)]
-        # A poll that the scope does not have yet keeps Scheduled Events enabled (M14).
+        # A poll that the scope does not have yet keeps Scheduled Events enabled (M14), and so does
+        # a jump, over time in which nobody could have polled.
         return [Poll(scope=name, at=last, actor="machine"), AdvanceTime(scope=name)]
