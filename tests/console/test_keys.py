@@ -77,6 +77,15 @@ OTHERS: list[tuple[Repeat, Repeat]] = [
     (("POST", "/api/machines/vm/restart", {}), ("POST", "/api/rollouts", {"scopes": ["vm"]})),
     (("POST", "/api/rollouts", {"scopes": ["vm"]}), ("POST", "/api/machines/vm/restart", {})),
     (("POST", "/api/rollouts", {"scopes": ["vm"]}), ("POST", "/api/rollouts", {"sets": ["web"]})),
+    (
+        ("POST", "/api/rollouts", {"id": "one", "scopes": ["vm"]}),
+        ("POST", "/api/rollouts", {"id": "two", "scopes": ["web/0"]}),
+    ),
+    (
+        ("POST", "/api/rollouts", {"id": "one", "scopes": ["vm"]}),
+        ("POST", "/api/machines/vm/restart", {}),
+    ),
+    (("POST", "/api/rollouts", {"scopes": ["vm"]}), ("POST", "/api/machines", {"name": "new"})),
 ]
 
 

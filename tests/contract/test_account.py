@@ -125,6 +125,7 @@ STEPS: list[Command | int | str] = [  # seconds to wait, or a machine whose driv
         kind=ImpactKind.REBOOT,
         duration_seconds=60,
         halt_percent=50,
+        operation="key",
         request="rollout all",
     ),
     3 * HOUR,

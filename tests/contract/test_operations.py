@@ -19,6 +19,7 @@ from fairwarning.core.commands import (
     Restart,
     Scale,
     Start,
+    StartRollout,
     Stop,
     Write,
     target_of,
@@ -41,6 +42,10 @@ def _of_instances(instance: int) -> Command:
 
 def _of_document(body: str) -> Command:
     return Write(resource="set:rg:web", operation="op", body=body)
+
+
+def _rollout(name: str) -> Command:
+    return StartRollout(rollout=name, operation="op", scopes=("web/0",))
 
 
 def _of_machines(machine: str) -> Command:
@@ -124,6 +129,9 @@ def test_unknown_machines_and_scopes(harness: FleetHarness, action: type[Operate
         (_of_instances(1), _of_instances(0)),
         (_of_machines("web_1"), _of_machines("web_0")),
         (_of_document("{}"), _of_document('{"tags":{}}')),
+        (_rollout("one"), _rollout("two")),
+        (_rollout("one"), _to(5)),
+        (_to(5), _rollout("one")),
     ],
 )
 def test_an_operation_id_answers_for_its_own_command_only(

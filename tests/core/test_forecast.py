@@ -5,13 +5,14 @@ import pytest
 from fairwarning.core.commands import StartRollout
 from fairwarning.core.forecast import forecast
 from fairwarning.core.model import ImpactKind, Machine, Rules, Scope, ScopeKind
+from fairwarning.core.record import changed
 
 NOTICE, FREEZE = 900, 9
 
 
 def scope(name: str, domains: int, incarnation: int = 1, freeze_seconds: int = NOTICE) -> Scope:
     """A scope with a machine in each of its update domains."""
-    machines = [Machine(name=f"{name}{n}", update_domain=n) for n in range(domains)]
+    machines = [Machine(name=f"{name}{n}", host="h", update_domain=n) for n in range(domains)]
     return Scope(
         id=name,
         kind=ScopeKind.AVAILABILITY_SET,
@@ -19,6 +20,29 @@ def scope(name: str, domains: int, incarnation: int = 1, freeze_seconds: int = N
         incarnation=incarnation,
         rules=Rules(freeze_seconds=freeze_seconds),
     )
+
+
+@pytest.mark.spec("E7")
+@pytest.mark.parametrize(
+    ("windows", "by_host", "counts"),
+    [
+        (("", ""), True, (0, 0)),
+        (("Daily 22:00Z PT1H", ""), True, (1, 0)),
+        (("Daily 22:00Z PT1H", "Monday 22:30Z PT1H"), True, (2, 0)),
+        (("Daily 22:00Z PT1H", "Daily 23:00Z PT1H"), True, (2, 1)),
+        (("Daily 22:00Z PT1H", "Daily 23:00Z PT1H"), False, (2, 0)),
+    ],
+)
+def test_windows_that_a_rollout_waits_for(
+    windows: tuple[str, str], by_host: bool, counts: tuple[int, int]
+) -> None:
+    """A wave over two scopes needs a time when both are open; there may be none."""
+    by_name = {
+        name: changed(scope(name, 1), rules=Rules(maintenance_window=window))
+        for name, window in zip("ab", windows, strict=True)
+    }
+    result = forecast(by_name, StartRollout(rollout="r", scopes=("a", "b"), by_host=by_host))
+    assert (result.windowed, result.never) == counts
 
 
 @pytest.mark.spec("E7")

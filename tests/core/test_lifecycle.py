@@ -113,7 +113,7 @@ MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[ScopeDraft, Event], 
     "a second impact": (
         SCHEDULED,
         "unfinished impact",
-        lambda d, _: d.add_impact("a", ImpactKind.STOP, "other", Source.USER, None),
+        lambda d, _: d.add_impact("a", ImpactKind.STOP, "o", Source.USER, duration_seconds=-1),
     ),
 }
 

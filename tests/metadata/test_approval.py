@@ -228,10 +228,11 @@ def test_malformed_id(endpoint: EndpointHarness, spelling: str) -> None:
 
 @pytest.mark.spec("M13")
 def test_too_many_ids(endpoint: EndpointHarness) -> None:
-    """A body may name at most 100 ids, even if they are the same."""
+    """A body may name as many ids as a document has events at most, even if they are the same."""
     (event,) = _announced(endpoint, "db_0")
-    assert "100" in _refused(endpoint, approval(*[event] * 101))
-    assert _accepted(_post(endpoint, approval(*[event] * 100)))
+    most = limits.SCOPE_EVENTS
+    assert f"1 to {most}" in _refused(endpoint, approval(*[event] * (most + 1)))
+    assert _accepted(_post(endpoint, approval(*[event] * most)))
 
 
 @pytest.mark.spec("M13")

@@ -64,7 +64,10 @@ def _announce(
         warned = {machine.name for machine in noticed}
         for machine in machines:
             if machine.name not in warned:
-                draft.add_impact(machine.name, rule.impact, command.operation, rule.source, None)
+                draft.add_impact(
+                    *(machine.name, rule.impact, command.operation, rule.source),
+                    duration_seconds=rule.duration_seconds,
+                )
 
 
 def _enter(draft: ScopeDraft, event: Event) -> None:
@@ -138,10 +141,11 @@ def _check_gives_way(draft: ScopeDraft, impact: Impact, rule: OperationRule) -> 
         )
     if not gives_way:
         cause = f"event {impact.event}" if impact.event else f"operation {impact.operation}"
+        cancel = "" if impact.in_progress else ", or cancel it"
         raise Conflict(
             "MachineBusy",
             f"{impact.machine!r} has an unfinished {impact.kind} ({cause}); "
-            "wait until it has ended, or cancel it",
+            f"wait until it has ended{cancel}",
         )
 
 

@@ -373,6 +373,7 @@ class StartRollout(RolloutCommand):
     batch: int = checked(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
     duration_seconds: int = checked(checks.duration, default=limits.UNKNOWN_DURATION)
     halt_percent: int | None = checked(checks.or_none(checks.whole(0, 100)), default=None)
+    operation: str = checked(checks.or_empty(checks.plain), default="")  # its idempotency key
 
 
 @record
@@ -531,7 +532,7 @@ def target_of(command: Command) -> str:
     return str(getattr(command, command.target))
 
 
-_STARTS_OPERATION = (Operate, SetOperation, ResourceCommand)
+_STARTS_OPERATION = (Operate, SetOperation, ResourceCommand, StartRollout)
 
 
 def operation_of(command: Command) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 
-from fairwarning.core import limits
+from fairwarning.core import limits, windows
 from fairwarning.core.commands import Maintain, StartRollout
 from fairwarning.core.model import ImpactKind, Scope
 from fairwarning.core.operation_rules import OPERATION_RULES, event_type, notice_seconds
@@ -13,13 +13,15 @@ from fairwarning.core.rollout import Step, plan
 
 @record
 class RolloutForecast:
-    """What a rollout would do, and when it would end. Failures and busy machines are not in it."""
+    """What a rollout would do, and when it would end, without failures, busy machines, windows."""
 
     machines: int
     scopes: int
     steps: int  # one after the other in a lane; each has one event for each scope
     lanes: int
     unpolled: tuple[str, ...]  # scopes whose machines get no notice
+    windowed: int  # scopes with a maintenance window
+    never: int  # steps over scopes whose windows are never open together
     earliest_seconds: int  # if every machine approves at once
     latest_seconds: int  # if none approves
 
@@ -41,6 +43,8 @@ def forecast(scopes: Mapping[str, Scope], command: StartRollout) -> RolloutForec
         steps=sum(map(len, lanes)),
         lanes=len(lanes),
         unpolled=tuple(sorted(name for name in touched if not scopes[name].enabled)),
+        windowed=sum(bool(scopes[name].rules.maintenance_window) for name in touched),
+        never=sum(not _has_window(step, scopes) for lane in lanes for step in lane),
         earliest_seconds=_in_parallel(quickest, command.batch),
         latest_seconds=_in_parallel(longest, command.batch),
     )
@@ -58,6 +62,12 @@ def _notice(step: Step, scopes: Mapping[str, Scope], kind: ImpactKind) -> int:
         ),
         default=0,
     )
+
+
+def _has_window(step: Step, scopes: Mapping[str, Scope]) -> bool:
+    """Whether a step may begin at some time of the week."""
+    texts = (scopes[name].rules.maintenance_window for name in step)
+    return windows.common_opening(filter(None, texts), 0) is not None
 
 
 def _in_parallel(seconds: Sequence[int], workers: int) -> int:

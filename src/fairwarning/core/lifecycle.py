@@ -159,7 +159,11 @@ class ScopeDraft:
         self._fact(FactType.SCHEDULED if scheduled else FactType.STARTED, event, announced=True)
         if event.impact is not None:
             for name in event.resources:
-                self.add_impact(name, event.impact, event.operation, event.source, event)
+                self.add_impact(
+                    *(name, event.impact, event.operation, event.source),
+                    duration_seconds=event.duration_seconds,
+                    event=event,
+                )
 
     def approve(self, event: Event, actor: str) -> None:
         """Record an approval; start unless peers are awaited. Repeats change nothing (IL7)."""
@@ -280,8 +284,9 @@ class ScopeDraft:
     # --- Impacts ---
 
     def add_impact(
-        self, name: str, kind: ImpactKind, operation: str, source: Source, event: Event | None
-    ) -> None:
+        self, name: str, kind: ImpactKind, operation: str, source: Source,
+        *, duration_seconds: int, event: Event | None = None,
+    ) -> None:  # fmt: skip
         """Add an impact to a machine. It waits for its event or, without one, starts at once."""
         cause = event.id if event else guid(operation, self.scope.id, repr(self.now))
         impact = Impact(
@@ -291,7 +296,7 @@ class ScopeDraft:
             kind=kind,
             operation=operation,
             event=event.id if event else "",
-            duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
+            duration_seconds=duration_seconds,
             keeps_power=source is Source.PLATFORM and kind in KEEP_POWER,
         )
         self._place(impact)

@@ -40,7 +40,7 @@ USER_OPERATIONS = 100  # scheduled at once in a scope (E6; 10 in the preview)
 PLACEMENT_GROUP_MACHINES = 100
 SCOPE_MACHINES = 200
 SCOPE_EVENTS = 256
-APPROVAL_EVENTS = 100  # ids in one approval
+APPROVAL_EVENTS = SCOPE_EVENTS  # in one approval: a client may approve all that it reads
 # An event that ended may still be approved, without effect: clients repeat themselves (M12).
 ENDED_SECONDS = 10 * 60
 SET_INSTANCES = 1000

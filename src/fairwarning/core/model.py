@@ -325,7 +325,6 @@ class Rollout:
     batch: int
     lanes: int
     machines: int
-    request: str = ""  # what the caller asked for, as in `Operation`
     duration_seconds: int = limits.UNKNOWN_DURATION
     halt_percent: int | None = None  # pauses when more than this share of machines has failed
     next_lane: int = 0

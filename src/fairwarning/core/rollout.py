@@ -114,7 +114,6 @@ def _start(
         machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
         duration_seconds=command.duration_seconds,
         halt_percent=command.halt_percent,
-        request=command.request,
     )
     by_host = command.by_host or command.hosts
     entities = tuple(

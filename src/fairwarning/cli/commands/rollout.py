@@ -146,10 +146,20 @@ def _plan(plan: Json) -> list[Block]:
                 "steps": str(plan["steps"]),
                 "ends": f"{moment(plan['earliest_end'])} if all approve at once,"
                 f" {moment(plan['latest_end'], plan['earliest_end'])} if none does",
+                "windows": _windows(plan),
                 "no notice": unpolled,
             }
         )
     ]
+
+
+def _windows(plan: Json) -> str:
+    """What comes on top of the time at which a rollout ends."""
+    if plan["steps_without_window"]:
+        steps = plan["steps_without_window"]
+        return f"{steps} steps will never begin: theirs are never open together"
+    scopes = plan["scopes_with_windows"]
+    return f"{scopes} scopes to wait for, which comes on top" if scopes else "none"
 
 
 def _status(rollout: Json) -> StyledText:

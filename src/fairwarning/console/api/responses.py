@@ -211,8 +211,10 @@ class RolloutDetails(RolloutInfo):
 class RolloutPlan(Struct):
     """What a rollout would do. `not_polled`: scopes whose machines get no notice; the first ten.
 
-    `earliest_end`: if every machine approves at once. `latest_end`: if none does. Failures and
-    impacts of unknown duration come on top.
+    `earliest_end`: if every machine approves at once. `latest_end`: if none does. Failures, impacts
+    of unknown duration and the time until maintenance windows open come on top.
+    `scopes_with_windows` have one. `steps_without_window` never begin: the windows of their scopes
+    are never open together.
     """
 
     kind: str
@@ -223,6 +225,8 @@ class RolloutPlan(Struct):
     batch: int
     scopes_not_polled: int
     not_polled: list[str]
+    scopes_with_windows: int
+    steps_without_window: int
     earliest_end: Time
     latest_end: Time
 

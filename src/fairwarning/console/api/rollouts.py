@@ -19,7 +19,8 @@ from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.forecast import forecast
-from fairwarning.core.model import Operation, Ref, Rollout, RolloutStatus, Scope
+from fairwarning.core.model import Ref, Rollout, RolloutStatus, Scope
+from fairwarning.core.record import changed
 from fairwarning.service.listing import progress
 from fairwarning.service.listing.lanes import waits_for
 
@@ -89,11 +90,10 @@ class RolloutsApi(ApiSection):
         fields = bodies.set_fields(body)
         name = fields.pop("id", "") or operation_id(key)
         request = request_text("start rollout", body)
-        await self._known(Operation, key, request)  # raises: it is no operation's request
-        if key and await self._known(Rollout, name, request):  # a repeat (IC2)
-            return await self.rollout(name)
-        command = await self._command(name, fields, actor, request)
-        await self.fleet.submit(command)
+        if known := await self._known(key, request):  # a repeat (IC2)
+            return await self.rollout(known.target)
+        command = await self._command(name, fields, actor)
+        await self.fleet.submit(changed(command, operation=key, request=request))
         return await self.rollout(name)
 
     @endpoint("POST", "/api/rollouts/plan")
@@ -101,7 +101,7 @@ class RolloutsApi(ApiSection):
         """Plan a rollout without starting it."""
         fields = bodies.set_fields(body)
         name = fields.pop("id", "") or operation_id("")
-        command = await self._command(name, fields, OPERATOR, "")
+        command = await self._command(name, fields, OPERATOR)
         commands.validate(command)
         if await self.fleet.reader.read(Rollout, name):
             raise Conflict("RolloutExists", f"a rollout {name!r} exists already")
@@ -119,12 +119,14 @@ class RolloutsApi(ApiSection):
             batch=command.batch,
             scopes_not_polled=len(planned.unpolled),
             not_polled=list(planned.unpolled[:_NAMED_SCOPES]),
+            scopes_with_windows=planned.windowed,
+            steps_without_window=planned.never,
             earliest_end=views.time(now + planned.earliest_seconds),
             latest_end=views.time(now + planned.latest_seconds),
         )
 
     async def _command(
-        self, name: str, fields: dict[str, Any], actor: str, request: str
+        self, name: str, fields: dict[str, Any], actor: str
     ) -> commands.StartRollout:
         """Return the command that starts the rollout; the body's fields say how."""
         fields["scopes"] = await self._scopes(fields.pop("scopes", []), fields.pop("sets", []))
@@ -132,7 +134,7 @@ class RolloutsApi(ApiSection):
             fields["kind"] = maintenance_kind(fields["kind"])
         if hosts := fields.pop("hosts", []):
             fields["hosts"] = tuple(hosts)
-        return commands.StartRollout(rollout=name, actor=actor, request=request, **fields)
+        return commands.StartRollout(rollout=name, actor=actor, **fields)
 
     async def _scopes(self, scopes: list[str], sets: list[str]) -> tuple[str, ...]:
         """Return the named scopes and those of the named sets; without either, all scopes."""

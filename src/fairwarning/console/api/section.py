@@ -27,7 +27,6 @@ from fairwarning.core.model import (
     ImpactKind,
     Operation,
     Ref,
-    Rollout,
     ScaleSet,
     Scope,
 )
@@ -59,7 +58,6 @@ _SUGGESTED_FROM = 10_000  # names: looking at them takes a few milliseconds
 _NEIGHBORS = 25  # names before and after an unknown one, and names that end like it
 
 B = TypeVar("B", bound=bodies.Body)
-K = TypeVar("K", Operation, Rollout)
 
 
 @dataclass(frozen=True)
@@ -150,9 +148,8 @@ class ApiSection:
         Raises `Conflict` if the key is that of another request (E9). The response also covers these
         placement groups of a set, even if the operation changed none of their machines.
         """
-        operation = await self._known(Operation, key, request)
+        operation = await self._known(key, request)
         if operation is None:
-            await self._known(Rollout, key, request)  # raises: it is no rollout's request
             return None
         scopes = {scope.id: scope for scope in await queries.operation_scopes(self.fleet, key)}
         for name in groups:
@@ -160,9 +157,9 @@ class ApiSection:
                 scopes[name] = scope
         return _accepted(operation, scopes.values())
 
-    async def _known(self, kind: type[K], key: str, request: str) -> K | None:
+    async def _known(self, key: str, request: str) -> Operation | None:
         """What an earlier request with this key started, if it asked for the same (E9)."""
-        known = await self.fleet.reader.read(kind, key) if key else None
+        known = await self.fleet.reader.read(Operation, key) if key else None
         if known and known.request and known.request != request:
             raise key_reused(known.id, known.request, request)
         return known

@@ -119,12 +119,20 @@ async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
             ("Scopes", f"{plan.scopes}, {plan.batch} at a time"),
             ("Steps", str(plan.steps)),
             ("Ends", f"{earliest} if all approve at once, {latest} if none does{impacts}"),
+            ("Maintenance windows", _windows(plan)),
             ("No notice", unpolled),
         ],
         "Start",
         f"/new/rollout?{urlencode(_repeated(request))}",
         "primary",
     )
+
+
+def _windows(plan: responses.RolloutPlan) -> str:
+    if never := plan.steps_without_window:
+        return f"{words.count(never, 'step')} will never begin: theirs are never open together"
+    scopes = words.count(plan.scopes_with_windows, "scope")
+    return f"{scopes} to wait for, which comes on top" if plan.scopes_with_windows else "none"
 
 
 async def _control_rollout(request: PageRequest) -> FormConfirmation | None:
