@@ -1,10 +1,11 @@
 """The methods of the cloud that the fixture provides."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -275,8 +276,47 @@ def test_cancelling(cloud: Cloud) -> None:
     assert (planned.status, web.events) == ("Canceled", [])
     with pytest.raises(NotFound, match="or it is over"):
         cloud.cancel(event)
+    for act in (cloud.cancel, web.approve):
+        with pytest.raises(Refused, match="or its id, not None"):
+            act(planned.event)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="one of freeze, reboot, redeploy"):
         cloud.rollout(kind="paint")
+
+
+def test_targets(cloud: Cloud) -> None:
+    """Machines and sets; only a rollout without arguments means the whole cloud."""
+    web, gone, _ = (cloud.machine(name) for name in ("web", "gone", "other"))
+    db, api, empty = (
+        cloud.scale_set(name, size) for name, size in (("db", 2), ("api", 1), ("e", 0))
+    )
+    gone.delete()
+    cloud.settle()
+    to: Any = cloud
+    to_set: Any = db
+    calls: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: to.rollout([]), r" \[\] has no machines; to cover the whole cloud"),
+        (lambda: to.rollout(web, iter(())), "has no machines"),
+        (lambda: to.rollout(empty), "<scale set e> has no machines"),
+        (lambda: to.rollout("web"), r"find\('web'\), or .* find_set\('web'\), not 'web'"),
+        (lambda: to.rollout([web, None]), "not None"),
+        (lambda: to.inside("web").__enter__(), r"find\('web'\), not 'web'"),
+        (lambda: to.find(web), "such as 'web', not <machine web"),
+        (lambda: to.find_set(db), "not <scale set db>"),
+        (lambda: to.fault("500", machine="web"), r"find\('web'\), not 'web'"),
+        (lambda: to.fault("500", machine=[]), r"not \[\]"),
+        (lambda: to.fault("500", machine=gone), "'gone' has been deleted"),
+        (lambda: to.fault("500", scope="db"), "no scope 'db'; pass the `scope` of a machine"),
+        (lambda: to.fault("500", scope=None), "no scope None"),
+        (lambda: to_set.delete(db.machines), "or by its id, not by .<machine db_0"),
+        (lambda: to_set.upgrade("db_0"), r"find\('web_0'\), or by its id, not by 'db_0'"),
+        (lambda: to_set.protect(api.machines[0]), "'api_0' is no instance of scale set 'db'"),
+    )
+    for call, message in calls:
+        with pytest.raises(Refused, match=message):
+            call()
+    assert web.document()["Events"] == []  # no fault either
+    assert cloud.rollout(db, iter([web])).state.machines == 3
+    assert cloud.rollout().state.machines == 5
 
 
 @pytest.mark.spec("M21")

@@ -17,6 +17,7 @@ from typing import Any, Self
 from fairwarning.core import commands, limits
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet as SetState
+from fairwarning.core.model import Scope
 from fairwarning.core.times import iso
 from fairwarning.guest.events import Event
 from fairwarning.metadata.listeners import has_machine_addresses
@@ -33,14 +34,14 @@ from fairwarning.testing.handles import (
     OperationHandle,
     RolloutHandle,
     ScaleSetHandle,
+    event_id,
     impact,
     with_notice,
 )
 from fairwarning.testing.service import ServiceThread
+from fairwarning.testing.targets import Target, machine_of, name_of, scopes_of
 
 __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
-
-Target = MachineHandle | ScaleSetHandle | Iterable[MachineHandle]
 
 _STANDS_STILL = "; the cloud's clock stands still, so nothing falls due before advance() or run()"
 _CHECK_SECONDS = 0.005  # between two checks of a condition
@@ -143,12 +144,12 @@ class Cloud:
 
     def find(self, name: str) -> MachineHandle:
         """Return the machine with this name (`web_3`; if ambiguous, `web/0/web_3`)."""
-        location = self._service.run(find_machine(self._service.fleet, name))
+        location = self._service.run(find_machine(self._service.fleet, name_of(name)))
         return MachineHandle(self._service, location)
 
     def find_set(self, name: str) -> ScaleSetHandle:
         """Return the scale set with this name."""
-        if self._service.run(self._service.fleet.reader.read(SetState, name)) is None:
+        if self._service.run(self._service.fleet.reader.read(SetState, name_of(name))) is None:
             raise NotFound("UnknownSet", f"there is no scale set {name!r}")
         return ScaleSetHandle(self._service, name)
 
@@ -167,7 +168,7 @@ class Cloud:
     def inside(self, machine: MachineHandle) -> Iterator[MachineHandle]:
         """Set the environment of this process so that clients use the machine's endpoint."""
         before = dict(os.environ)
-        env = machine.env
+        env = machine_of(machine).env
         changed = {key for key in before.keys() | env.keys() if before.get(key) != env.get(key)}
         try:
             _set_environment({key: env.get(key) for key in changed})
@@ -218,13 +219,14 @@ class Cloud:
     ) -> RolloutHandle:
         """Start a rollout over the scopes of the targets, one update domain after the other.
 
-        Without targets, it covers every scope.
+        Without targets, it covers every scope. A target without machines is refused.
         """
+        scopes = scopes_of(targets) if targets else self._all_scopes()
         name = self._service.new_id()
         duration = limits.UNKNOWN_DURATION if seconds is None else seconds
         command = commands.StartRollout(
             rollout=name,
-            scopes=self._scopes(targets),
+            scopes=tuple(dict.fromkeys(scopes)),
             kind=impact(kind),
             by_host=by_host,
             batch=batch,
@@ -233,27 +235,17 @@ class Cloud:
         self._service.submit(command)
         return RolloutHandle(self._service, name)
 
-    def _scopes(self, targets: Iterable[Target]) -> tuple[str, ...]:
-        scopes: dict[str, None] = {}
-        for target in targets:
-            if isinstance(target, ScaleSetHandle):
-                scopes |= dict.fromkeys(target.state.groups)
-            elif isinstance(target, MachineHandle):
-                scopes[target.scope] = None
-            else:
-                scopes |= dict.fromkeys(self._scopes(target))
-        if not targets:
-            scopes = {scope.id: None for scope in self._service.run(self._service.scopes())}
-        return tuple(scopes)
+    def _all_scopes(self) -> list[str]:
+        return [scope.id for scope in self._service.run(self._service.scopes())]
 
     def cancel(self, event: Event | str) -> None:
         """Cancel a scheduled event."""
-        event_id = event.id if isinstance(event, Event) else event
+        event = event_id(event)
         for scope in self._service.run(self._service.scopes()):
-            if event_id in scope.events:
-                self._service.submit(commands.Cancel(scope=scope.id, event=event_id))
+            if event in scope.events:
+                self._service.submit(commands.Cancel(scope=scope.id, event=event))
                 return
-        raise NotFound("UnknownEvent", f"there is no event {event_id!r}, or it is over")
+        raise NotFound("UnknownEvent", f"there is no event {event!r}, or it is over")
 
     def fault(
         self,
@@ -271,15 +263,24 @@ class Cloud:
 
         Kinds: `delay`, `empty`, `control`, `truncated`, `404`, `410`, `429`, `500`, `reset`.
         """
+        if machine is not None:
+            scope = machine_of(machine).scope
+        elif scope != "":
+            self._check_scope(scope)
         fault = FaultRule(
             kind=_fault_kind(kind),
-            scope=machine.scope if machine else scope,
-            machine=machine.name if machine else "",
+            scope=scope,
+            machine=machine.state.name if machine else "",
             count=count,
             seconds=seconds,
             delay_seconds=delay_seconds,
         )
         self._service.run(self._set_fault(fault))
+
+    def _check_scope(self, name: str) -> None:
+        if self._service.run(self._service.fleet.reader.read(Scope, name)) is None:
+            text = f"there is no scope {name!r}; pass the `scope` of a machine, such as 'web/0'"
+            raise NotFound("UnknownScope", text)
 
     def clear_faults(self) -> None:
         """Remove all faults."""

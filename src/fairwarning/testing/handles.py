@@ -48,6 +48,15 @@ def impact(kind: str) -> ImpactKind:
     raise Refused("BadKind", f"kind must be one of {', '.join(known)}, not {kind!r}")
 
 
+def event_id(event: object) -> str:
+    """Return the id of an event; refuse what is neither an event nor an id."""
+    if isinstance(event, Event):
+        return event.id
+    if isinstance(event, str):
+        return event
+    raise Refused("BadEvent", f"pass an event, such as web.events[0], or its id, not {event!r}")
+
+
 class OperationHandle:
     """An operation."""
 
@@ -130,8 +139,7 @@ class MachineHandle:
         chosen = events or tuple(event for event in self.events if not event.started)
         if not chosen:
             raise Refused("NothingToApprove", f"machine {self.name!r} has no scheduled event")
-        ids = [event.id if isinstance(event, Event) else event for event in chosen]
-        body = {"StartRequests": [{"EventId": id_} for id_ in ids]}
+        body = {"StartRequests": [{"EventId": event_id(event)} for event in chosen]}
         self._ask("POST", NEWEST, json.dumps(body).encode())
         self._service.run(self._service.fleet.settled())
 
@@ -332,10 +340,18 @@ class ScaleSetHandle:
         )
 
     def _ids(self, instances: tuple[MachineHandle | int, ...]) -> tuple[int, ...]:
-        return tuple(
-            instance.state.instance if isinstance(instance, MachineHandle) else instance
-            for instance in instances
-        )
+        return tuple(map(self._id, instances))
+
+    def _id(self, instance: object) -> int:
+        if isinstance(instance, int):
+            return instance
+        if not isinstance(instance, MachineHandle):
+            text = "an instance is given by its handle, such as find('web_0'), or by its id"
+            raise Refused("BadTarget", f"{text}, not by {instance!r}")
+        if instance.scope not in self.state.groups:
+            text = f"machine {instance.name!r} is no instance of scale set {self.name!r}"
+            raise NotFound("UnknownInstance", text)
+        return instance.state.instance
 
     def _submit(self, kind: type[commands.SetOperation], **fields: Any) -> OperationHandle:  # noqa: ANN401  (fields of the command)
         name = self._service.new_id()
