@@ -183,7 +183,7 @@ def test_a_fleet_file() -> None:
 
 
 def test_inside_sets_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients use the machine's endpoint without a proxy; afterwards it is restored."""
+    """Clients of one thread use the machine's endpoint without a proxy; then it is restored."""
     monkeypatch.setenv("HTTP_PROXY", "http://192.0.2.1:1")
     monkeypatch.setenv(VARIABLE, "http://192.0.2.2:1")
     before = dict(os.environ)
@@ -195,6 +195,9 @@ def test_inside_sets_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             with ScheduledEvents() as client:
                 assert client.me() == "db_0"
             assert "HTTP_PROXY" not in os.environ
+            with ThreadPoolExecutor(1) as pool, pytest.raises(Conflict, match="another thread"):
+                pool.submit(cloud.inside(two).__enter__).result()
+            assert os.environ[VARIABLE] == one.url
         assert dict(os.environ) == before
 
 
@@ -232,6 +235,8 @@ def test_time() -> None:
         assert stopped == cloud.now >= NOON + timedelta(days=4, minutes=15)
         with pytest.raises(Refused, match="advance by 0"):
             cloud.advance(-1)
+    with pytest.raises(Refused, match=r"start=datetime.* has no time zone; add one"):
+        Cloud(start=NOON.replace(tzinfo=None))
 
 
 def test_settle_advances_no_further_than_needed() -> None:

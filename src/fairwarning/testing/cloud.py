@@ -8,6 +8,7 @@ with Cloud() as cloud:
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from fairwarning.core import commands, limits
-from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.model import Scope
 from fairwarning.core.times import iso
@@ -46,6 +47,8 @@ __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleS
 _STANDS_STILL = "; the cloud's clock stands still, so nothing falls due before advance() or run()"
 _CHECK_SECONDS = 0.005  # between two checks of a condition
 
+_environment_lock = threading.RLock()  # held by the thread that is inside a machine
+
 
 class Cloud:
     """A running cloud; `close` it, or use it in a `with` statement.
@@ -58,10 +61,15 @@ class Cloud:
     ) -> None:
         """Start with the machines of a fleet file text, at the time `start` (default: now).
 
+        `start` needs a time zone.
+
         `sockets`: whether machines use Unix sockets; by default only if they cannot have loopback
         addresses of their own.
         """
         file = fleet_file.read(fleet) if fleet else FleetFile()
+        if start and start.utcoffset() is None:
+            text = f"start={start!r} has no time zone; add one, such as tzinfo=UTC"
+            raise Refused("BadStart", text)
         start_seconds = int(start.timestamp() if start else time.time())  # like NotBefore
         use_sockets = not has_machine_addresses() if sockets is None else sockets
         self._service = ServiceThread(file, float(start_seconds), sockets=use_sockets)
@@ -166,15 +174,19 @@ class Cloud:
 
     @contextmanager
     def inside(self, machine: MachineHandle) -> Iterator[MachineHandle]:
-        """Set the environment of this process so that clients use the machine's endpoint."""
-        before = dict(os.environ)
-        env = machine_of(machine).env
-        changed = {key for key in before.keys() | env.keys() if before.get(key) != env.get(key)}
-        try:
-            _set_environment({key: env.get(key) for key in changed})
-            yield machine
-        finally:
-            _set_environment({key: before.get(key) for key in changed})
+        """Set the environment of this process so that clients use the machine's endpoint.
+
+        One thread at a time may be inside.
+        """
+        with _no_other_thread():
+            before = dict(os.environ)
+            env = machine_of(machine).env
+            changed = {key for key in before.keys() | env.keys() if before.get(key) != env.get(key)}
+            try:
+                _set_environment({key: env.get(key) for key in changed})
+                yield machine
+            finally:
+                _set_environment({key: before.get(key) for key in changed})
 
     # --- Time ---
 
@@ -305,6 +317,19 @@ def _fault_kind(kind: str) -> FaultKind:
         if kind == fault_kind.value:
             return fault_kind
     raise Refused("BadFault", f"kind must be one of {', '.join(FaultKind)}, not {kind!r}")
+
+
+@contextmanager
+def _no_other_thread() -> Iterator[None]:
+    if not _environment_lock.acquire(blocking=False):
+        text = "another thread is inside a machine, and all threads share one environment"
+        raise Conflict(
+            "OtherThread", f"{text}; pass the `url` of the machine to the client instead"
+        )
+    try:
+        yield
+    finally:
+        _environment_lock.release()
 
 
 def _set_environment(values: Mapping[str, str | None]) -> None:
