@@ -84,11 +84,10 @@ class Handler:
         if FLAW == "always parses NotBefore":
             datetime.strptime(event["NotBefore"], "%a, %d %b %Y %H:%M:%S %Z")  # noqa: DTZ007
         event_id, started = event["EventId"], event["EventStatus"] == "Started"
-        mine = self.me in event["Resources"]
-        if FLAW == "approves events that have started" and started and mine:
+        resources = event["Resources"]
+        if FLAW == "approves events that have started" and started and self.me in resources:
             approve(event_id)
-        relevant = mine if "for all" in FLAW else event["Resources"] == [self.me]
-        if not relevant or started or event["EventType"] in FLAW:
+        if not self.is_relevant(resources) or started or event["EventType"] in FLAW:
             return
         if FLAW == "records before it is done":
             if event_id in self.recorded:
@@ -103,6 +102,13 @@ class Handler:
             with contextlib.suppress(OSError):  # retried after the next poll
                 approve(event_id)
                 self.approved[event_id] = now
+
+    def is_relevant(self, resources: list[str]) -> bool:
+        if "every event" in FLAW:
+            return len(resources) == 1
+        if "part of its name" in FLAW:
+            return len(resources) == 1 and self.me in str(resources)
+        return self.me in resources if "for all" in FLAW else resources == [self.me]
 
 
 def approve(event_id: str) -> None:

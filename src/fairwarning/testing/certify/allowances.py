@@ -18,8 +18,9 @@ UNSHOWN_POLLS = 10
 # minutes; a program under test should have little to save. A handler that approves an event of
 # several machines within this time did not wait for the others, as no handler runs there.
 PREPARE_SECONDS = 20.0
-# How long to watch whether the program approves the event of another machine.
-OTHERS_SECONDS = 5.0
+# How long to watch an event that something else follows. All others are watched for as long as the
+# program may prepare: until then it may approve them.
+GLANCE_SECONDS = 1.0
 # Part of the notice that must be left when the event is read; less is too short to save anything.
 LEFT_SECONDS = 5.0
 # A fault ends after this many requests, but not before FAULT_SECONDS (the rate limit catches a

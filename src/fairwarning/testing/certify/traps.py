@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec
 from fairwarning.core.commands import Delete, Evict, Fail, Redeploy
 from fairwarning.core.model import ImpactKind
 from fairwarning.service.faults import FaultKind
-from fairwarning.testing.certify.allowances import OTHERS_SECONDS
+from fairwarning.testing.certify.allowances import GLANCE_SECONDS
 from fairwarning.testing.certify.environment import ME, OTHER
 from fairwarning.testing.certify.trap_run import Step
 from fairwarning.testing.certify.trap_run import TrapRun as Run
@@ -66,7 +66,7 @@ TRAPS = (
         good="Approves only events that list its own machine in Resources.",
         steps=(
             _do(Run.announce, "other", (OTHER,)),
-            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
+            _do(Run.expect_no_approval, "other"),
         ),
     ),
     Trap(
@@ -75,7 +75,7 @@ TRAPS = (
         good="Compares whole names: Resources is a list.",
         steps=(
             _do(Run.announce, "other", ("web_10",)),
-            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
+            _do(Run.expect_no_approval, "other"),
         ),
     ),
     Trap(
@@ -113,7 +113,7 @@ TRAPS = (
         "resumes work.",
         steps=(
             _do(Run.announce, "off", (ME, "web_2"), maintain=ImpactKind.REBOOT),
-            _do(Run.expect_no_approval, "off", 1.0),
+            _do(Run.expect_no_approval, "off", GLANCE_SECONDS),
             _do(Run.cancel, "off"),
             Run.expect_polls,
             *_OWN,
@@ -127,10 +127,10 @@ TRAPS = (
         "started.",
         steps=(
             _do(Run.announce, "other", (OTHER,), action=Fail),
-            _do(Run.expect_no_approval, "other", OTHERS_SECONDS),
+            _do(Run.expect_no_approval, "other", GLANCE_SECONDS),
             _do(Run.announce, "sudden", (ME, "web_2"), action=Fail),
             _do(Run.await_end, "sudden"),
-            _do(Run.expect_no_approval, "sudden", OTHERS_SECONDS),
+            _do(Run.expect_no_approval, "sudden"),
             *_OWN,
         ),
     ),
