@@ -87,7 +87,9 @@ class Handler:
         resources = event["Resources"]
         if FLAW == "approves events that have started" and started and self.me in resources:
             approve(event_id)
-        if not self.is_relevant(resources) or started or event["EventType"] in FLAW:
+        if started and FLAW != "ignores EventStatus":
+            return
+        if not self.is_relevant(resources) or event["EventType"] in FLAW:
             return
         if FLAW == "records before it is done":
             if event_id in self.recorded:

@@ -135,6 +135,17 @@ TRAPS = (
         ),
     ),
     Trap(
+        name="started-at-boot",
+        happens="The hardware of web_1 fails. When web_1 is back, its event is still Started.",
+        good="Approves only events that are Scheduled.",
+        steps=(
+            Run.lose_power,
+            _do(Run.announce, action=Fail),
+            Run.power_on,
+            _do(Run.expect_no_approval, "own"),
+        ),
+    ),
+    Trap(
         name="freeze",
         happens="The platform freezes web_1 for 3 s. Later a user restarts it.",
         good="Handles the Freeze event, and continues after the pause; it takes the pause for "
