@@ -1,4 +1,4 @@
-"""A naive handler, as a first attempt often looks. It has seven faults: do not copy it.
+"""A naive handler, as a first attempt often looks. It has eight faults: do not copy it.
 
     fairwarning certify -- python3 handler.py
 
@@ -40,12 +40,13 @@ def events() -> list[dict[str, object]]:
 def approve(event: dict[str, object]) -> None:
     """Approve an event."""
     print(f"approving {event['EventType']} of {event['Resources']}", flush=True)
+    # FAULT 4: does not repeat an approval that failed, so the event waits until NotBefore.
     ask(json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
 
 
 def main() -> None:
     """Poll in a loop."""
-    # FAULT 4: ignores the events that exist at the start. After a reboot in the middle of an
+    # FAULT 5: ignores the events that exist at the start. After a reboot in the middle of an
     # event, the handler never handles that event.
     known = {event["EventId"]: event for event in events()}
     while True:
@@ -55,16 +56,16 @@ def main() -> None:
             if event_id in known or event["EventStatus"] == "Started":
                 continue
             if event["EventSource"] == "User":
-                # FAULT 5: approves every event of a user immediately, even if it is for another
+                # FAULT 6: approves every event of a user immediately, even if it is for another
                 # machine or other machines of the event are not ready.
                 approve(event)
-            # FAULT 6: events have the resource names of machines. In a scale set the host name
+            # FAULT 7: events have the resource names of machines. In a scale set the host name
             # differs, so this is never true.
             elif socket.gethostname() in event["Resources"]:  # type: ignore[operator]
                 approve(event)
         for event_id, event in known.items():
             if event_id not in current and event["EventStatus"] == "Scheduled":
-                # FAULT 7: an event that disappears may have been cancelled.
+                # FAULT 8: an event that disappears may have been cancelled.
                 print(f"{event['EventType']} has started: exiting before the impact", flush=True)
                 sys.exit()
         known = current

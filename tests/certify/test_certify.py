@@ -67,6 +67,7 @@ FAULTS = {
     "cancelled-event": "exited with code 0: Reboot has started",
     "empty-body": "exited with code 1: json.decoder.JSONDecodeError",
     "cut-body": "exited with code 1: http.client.IncompleteRead",
+    "approval-fails": "did not repeat its approval within 20 s after 429",
     # The second text if its approval and the power loss coincide.
     "reboot-in-the-middle": "did not approve it|exited with code 0: Reboot has started",
 }

@@ -3,7 +3,6 @@
 `fairwarning certify` runs it as a program. It uses only the standard library.
 """
 
-import contextlib
 import http.client
 import json
 import os
@@ -101,8 +100,16 @@ class Handler:
             return
         seconds = AGAIN_SECONDS.get(FLAW, float("inf"))
         if event_id not in self.approved or now > self.approved[event_id] + seconds:
-            with contextlib.suppress(OSError):  # retried after the next poll
-                approve(event_id)
+            self.approve(event_id, now)
+
+    def approve(self, event_id: str, now: float) -> None:
+        try:
+            approve(event_id)
+            self.approved[event_id] = now
+        except OSError as error:  # retried after the next poll
+            if FLAW == f"exits if an approval gets {getattr(error, 'code', 0)}":
+                raise
+            if FLAW == "forgets approvals that fail":
                 self.approved[event_id] = now
 
     def is_relevant(self, resources: list[str]) -> bool:

@@ -14,9 +14,10 @@ START_SECONDS = 60.0
 POLL_SECONDS = 75.0
 # A program that was not shown a new event in so many polls asks with a version that hides it.
 UNSHOWN_POLLS = 10
-# From reading an event to approving it, unless --prepare says otherwise. Real preparations may take
-# minutes; a program under test should have little to save. A handler that approves an event of
-# several machines within this time did not wait for the others, as no handler runs there.
+# From reading an event to approving it, and from an approval that failed to the next, unless
+# --prepare says otherwise. Real preparations may take minutes; a program under test should have
+# little to save. A handler that approves an event of several machines within this time did not wait
+# for the others, as no handler runs there.
 PREPARE_SECONDS = 20.0
 # How long to watch an event that something else follows. All others are watched for as long as the
 # program may prepare: until then it may approve them.

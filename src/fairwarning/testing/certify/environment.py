@@ -20,10 +20,16 @@ from fairwarning.core.decision import EVENT_ENDED, Fact, FactType
 from fairwarning.core.model import Scope
 from fairwarning.core.printable import printable
 from fairwarning.guest.endpoint import VARIABLE
+from fairwarning.metadata.answers import Refusal, RequestRefused
+from fairwarning.metadata.callers import Caller
+from fairwarning.metadata.events import EventsResource
+from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.validation import ParsedRequest
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.clock import RealClock
 from fairwarning.service.config import fleet_file
+from fairwarning.service.fleet import Fleet
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +52,10 @@ update_domains = 1
 """
 _REGULAR = 'terminate_notice = "PT5M"'
 _SPOT = 'priority = "Spot"'  # which can have no notice of a delete
+_FAILURES = (
+    Refusal(429, "fault", "Too many requests; try again.", "Retry-After: 1\r\n"),
+    Refusal(500, "fault", "Internal error; try again."),
+)
 _ANY_PORT = ("127.0.0.1", 0)
 _CHECK_SECONDS = 0.02
 _KILL_SECONDS = 60.0  # a killed program ends within a second, unless a device holds it
@@ -88,9 +98,27 @@ class Observations:
     faults: int = 0
     refused: Counter[str] = field(default_factory=Counter)  # requests, by reason
     refused_approvals: list[str] = field(default_factory=list)  # the reasons
+    failed_approvals: list[int] = field(default_factory=list)  # the statuses
     disabled: int = 0
     events: dict[str, ObservedEvent] = field(default_factory=dict)  # by id
     lines: int = 0  # of the journal, read so far
+
+
+class FailingApprovals(EventsResource):
+    """Answers approvals with failures, if asked to; fault rules would affect polls too."""
+
+    def __init__(self, server: MetadataServer, fleet: Fleet, failed: list[int]) -> None:
+        super().__init__(fleet, server.counts, server.callers.active)
+        self._failed = failed
+        self.failures: list[Refusal] = []
+
+    async def approve(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes:
+        """Fail with the next failure; approve if there is none."""
+        if not self.failures:
+            return await super().approve(caller, parsed, body)
+        failure = self.failures.pop(0)
+        self._failed.append(failure.status)
+        raise RequestRefused(failure)
 
 
 class CertifyEnvironment:
@@ -124,6 +152,9 @@ class CertifyEnvironment:
         )
         self.fleet = self._service.fleet
         self.seen = Observations()
+        failed = self.seen.failed_approvals
+        self._events = FailingApprovals(self._service.server, self.fleet, failed)
+        self._service.server.events = self._events
         self.rules: list[Callable[[], None]] = []
         """Called at each observation; they raise `TrapFailed`."""
         self._program: subprocess.Popen[bytes] | None = None
@@ -236,6 +267,10 @@ class CertifyEnvironment:
         )
         seen.events[event.id] = observed
         return observed
+
+    def fail_approvals(self) -> None:
+        """Fail the next approvals of the program, each with another status."""
+        self._events.failures = list(_FAILURES)
 
     async def scope(self) -> Scope:
         """Return the current state of the scope."""

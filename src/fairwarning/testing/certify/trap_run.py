@@ -144,6 +144,10 @@ class TrapRun:
         if not event.approved_by and not event.over:
             await self._environment.fleet.submit(Approve(scope=SCOPE, events=(event.id,)))
 
+    async def fail_approvals(self) -> None:
+        """Fail the next approvals of the program, each with another status."""
+        self._environment.fail_approvals()
+
     async def inject_fault(self, kind: FaultKind, delay_seconds: float = 0.0) -> None:
         """Answer requests with a fault until enough have met it; see `allowances`."""
         seen, faults = self._environment.seen, self._environment.fleet.faults
@@ -239,10 +243,14 @@ class TrapRun:
             return
         seen, seconds = self._environment.seen, self._options.prepare_seconds
         polls = seen.polls
-        await self._environment.until(lambda: bool(event.approved_by) or event.started, seconds)
+        await self._until_approved(event)
+        failed = " and ".join(str(status) for status in seen.failed_approvals)
         if event.approved_by:
             self._approval_times.append(f"{approval_seconds(event):.1f} s")
+            self._notes += [f"repeated its approval after {failed}"] if failed else []
             return
+        if failed:
+            raise TrapFailed(f"did not repeat its approval within {seconds:g} s after {failed}")
         if reasons := seen.refused_approvals[event.refused :]:
             raise TrapFailed(f"its approval of a {event.type} event was refused: {reasons[-1]}")
         self.ignored.add(event.type)
@@ -251,6 +259,18 @@ class TrapRun:
         raise TrapFailed(
             f"read its own {event.type} event ({times}) but did not approve it {limit}"
         )
+
+    async def _until_approved(self, event: ObservedEvent) -> None:
+        """Wait as long as the program may prepare; after a failed approval, as long again."""
+        failed = self._environment.seen.failed_approvals
+        before = len(failed)
+
+        def is_over() -> bool:
+            return bool(event.approved_by) or event.started or len(failed) > before
+
+        await self._environment.until(is_over, self._options.prepare_seconds)
+        if len(failed) > before:
+            await self._until_approved(event)
 
     async def expect_no_approval(self, name: str, seconds: float | None = None) -> None:
         """Expect that the program reads the event and does not approve it.

@@ -208,6 +208,13 @@ TRAPS = (
         delay_seconds=4.0,
     ),
     Trap(
+        name="approval-fails",
+        happens="A user restarts web_1. The endpoint answers the first approval with 429, and the "
+        "second one with 500.",
+        good="Approves again until the endpoint answers 200.",
+        steps=(Run.fail_approvals, *_OWN),
+    ),
+    Trap(
         name="counter-restart",
         happens="The feature was disabled for a day, so DocumentIncarnation restarts at 1. Then a "
         "user restarts web_1.",
