@@ -1,13 +1,12 @@
 """SIGTERM and SIGINT end the service within five seconds, at any time, and nothing is left (O2)."""
 
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -20,7 +19,7 @@ from tests.cli.test_workers import is_running, workers
 from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import count_waiting, database_or_skip
-from tests.fixtures.programs import ROOT
+from tests.fixtures.programs import ROOT, full_pipe
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 
@@ -97,18 +96,6 @@ def leftovers(folder: Path) -> list[str]:
     """Files that say that a service runs."""
     names = {"up.json", "up.new", "control.sock"}
     return [path.name for path in folder.glob("*") if path.name in names or path.is_socket()]
-
-
-def full_pipe() -> tuple[int, int]:
-    """A pipe that takes no more, and that nobody reads."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(write_end, bytes(4096))
-    os.set_blocking(write_end, True)
-    return read_end, write_end
 
 
 @SIGNALS
@@ -188,32 +175,25 @@ def test_a_stop_while_nobody_reads_the_output(
 ) -> None:
     """The service is ready although its output is stuck, and stops in order."""
     words = on_database(database_or_skip(), tmp_path, count) if count else ["--memory"]
-    read_end, write_end = full_pipe()
-    try:
-        with started(tmp_path, "--sample", *words, stdout=write_end) as process:
-            wait_until((tmp_path / "up.json").exists, "the service is up")
-            console = read_ready(tmp_path)["console"]
-            assert fetch(f"{console}/readyz").status == 200
-            assert end(process, number) == 0
-    finally:
-        os.close(read_end)
-        os.close(write_end)
+    with (
+        full_pipe() as (_, write_end),
+        started(tmp_path, "--sample", *words, stdout=write_end) as process,
+    ):
+        wait_until((tmp_path / "up.json").exists, "the service is up")
+        console = read_ready(tmp_path)["console"]
+        assert fetch(f"{console}/readyz").status == 200
+        assert end(process, number) == 0
     assert leftovers(tmp_path) == []
 
 
 @SIGNALS
 def test_a_stop_while_nobody_reads_the_log(tmp_path: Path, number: signal.Signals) -> None:
-    """A log line that cannot be written blocks the whole process, but not its end."""
-    read_end, write_end = full_pipe()
+    """Its last lines wait only for a moment."""
     data, sockets = tmp_path / "data", tmp_path / ("long" * 30)  # too long for a socket: a warning
     words = ("--sample", "--memory", "--sockets", str(sockets))
-    try:
-        with started(data, *words, stderr=write_end) as process:
-            wait_until(sockets.exists, "it opens the sockets")
-            end(process, number)
-    finally:
-        os.close(read_end)
-        os.close(write_end)
+    with full_pipe() as (_, write_end), started(data, *words, stderr=write_end) as process:
+        wait_until(sockets.exists, "it opens the sockets")
+        assert end(process, number) == 0
     assert not data.exists()
 
 

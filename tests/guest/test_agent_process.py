@@ -7,16 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fairwarning.guest.agent import agent_metrics
-from fairwarning.guest.agent.log_format import MOST_LINES, LogWriter
+from fairwarning.guest.log_writer import MOST_LINES, LogWriter
 from tests.fixtures.http import fetch, free_port, local_url
-from tests.fixtures.programs import ROOT
+from tests.fixtures.programs import ROOT, full_pipe
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import EVERY, AgentFolder, AgentProcess, environment
 from tests.guest.double import Double
@@ -93,25 +92,6 @@ def test_a_new_configuration(tmp_path: Path) -> None:
 # --- The log --------------------------------------------------------------------------------------
 
 
-@contextmanager
-def full_pipe() -> Iterator[tuple[int, int]]:
-    """Return the ends of a pipe that has no space left."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(write_end, b"x" * 65536)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(write_end, b"x")
-    os.set_blocking(write_end, True)
-    try:
-        yield read_end, write_end
-    finally:
-        for end in (read_end, write_end):
-            os.close(end)
-
-
 def test_a_log_that_nobody_reads_does_not_block_deciding(tmp_path: Path) -> None:
     """The event is approved, and the agent stops when told to."""
     with Double() as azure, full_pipe() as (_, write_end):
@@ -138,7 +118,7 @@ def test_lines_that_do_not_fit_are_counted() -> None:
     """The log says how many were dropped once it is read again."""
     before = agent_metrics.LOG_LINES_DROPPED.value()
     with full_pipe() as (read_end, write_end), open(write_end, "w", closefd=False) as stream:
-        writer = LogWriter(stream)
+        writer = LogWriter(stream, agent_metrics.LOG_LINES_DROPPED.add)
         for number in range(MOST_LINES + 10):
             writer.handle(logging.makeLogRecord({"msg": f"line {number}"}))
         dropped = int(agent_metrics.LOG_LINES_DROPPED.value() - before)

@@ -23,8 +23,8 @@ _CLEAN, _FORCED = 0, 1  # exit codes
 class StopSignal:
     """Handles both signals from now on, for the task that creates it.
 
-    A thread measures the time: the event loop may be blocked, for example by a log line to a pipe
-    that nobody reads. The handlers run between the system calls of the blocked thread.
+    A thread measures the time: the event loop may be blocked, for example by a file on a disk that
+    does not answer. The handlers run between the system calls of the blocked thread.
     """
 
     def __init__(self, seconds: float = STOP_SECONDS) -> None:
@@ -81,11 +81,15 @@ class StopSignal:
         sleep(self._seconds)
         if self._finished:  # a thread of a library does not end
             os._exit(_FORCED if self.error else _CLEAN)
-        text = "did not stop within %g seconds; requests in progress are cut off"
-        last_line = Thread(target=log.error, args=(text, self._seconds), daemon=True)
+        last_line = Thread(target=self._write_last_line, daemon=True)
         last_line.start()
         last_line.join(_LOG_SECONDS)
         for remove in self.leftovers:
             with suppress(Exception):
                 remove()
         os._exit(_FORCED)
+
+    def _write_last_line(self) -> None:
+        text = "did not stop within %g seconds; requests in progress are cut off"
+        log.error(text, self._seconds)
+        logging.shutdown()  # waits for the thread that writes the log

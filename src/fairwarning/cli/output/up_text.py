@@ -3,6 +3,7 @@
 import json
 import logging
 import shlex
+import sys
 import time
 from math import ceil
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairwarning.cli.output.show import counted
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.printable import printable
+from fairwarning.guest.log_writer import LogWriter, QueuedStream
 from fairwarning.server import hints
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
@@ -164,8 +166,12 @@ class _Plain(logging.Formatter):
 
 
 def log_to_stderr(*, as_json: bool) -> None:
-    """Send all logs to stderr, as plain lines or as one JSON object per line (O10)."""
-    handler = logging.StreamHandler()
+    """Send all logs to stderr, as plain lines or as one JSON object per line (O10).
+
+    A thread writes them, and all else that this process writes to stderr: nobody may read it (IB4).
+    """
+    handler = LogWriter(sys.stderr)
+    sys.stderr = QueuedStream(sys.stderr, handler)
     plain = _Plain("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if as_json else plain)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import queue
 import sys
-import threading
 import time
-from typing import Any, TextIO
+from typing import Any
 
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.events import Event, date_text
+from fairwarning.guest.log_writer import LogWriter
 from fairwarning.guest.text_enum import StrEnum
 
 FIELDS = (
@@ -21,8 +19,6 @@ FIELDS = (
 )
 """The fields that a record may have beside its message, passed with `extra`."""
 
-MOST_LINES = 1000  # that wait to be written
-FLUSH_SECONDS = 1.0  # for the last lines, when the agent ends
 _PLAIN = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -64,76 +60,9 @@ class AgentJsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-class LogWriter(logging.Handler):
-    """Writes lines in a thread of its own: a pipe that nobody reads blocks no other thread.
-
-    It keeps `MOST_LINES` and drops later ones, which are counted.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-        try:  # without the stream's lock, which this thread would hold when Python ends
-            self._descriptor: int | None = stream.fileno()
-        except (OSError, ValueError, AttributeError):
-            self._descriptor = None
-        self._lines: queue.SimpleQueue[str | threading.Event] = queue.SimpleQueue()
-        self._dropped = 0  # since the last line that was written
-        threading.Thread(target=self._work, name="log", daemon=True).start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Queue a record."""
-        try:
-            self.put(self.format(record))
-        except Exception:  # noqa: BLE001  (as other handlers do)
-            self.handleError(record)
-
-    def put(self, text: str) -> None:
-        """Queue a line, unless too many wait."""
-        if self._lines.qsize() < MOST_LINES:
-            self._lines.put(f"{text}\n")
-        else:
-            self._drop()
-
-    def _drop(self) -> None:
-        self._dropped += 1
-        agent_metrics.LOG_LINES_DROPPED.add()
-
-    def flush(self) -> None:
-        """Wait a moment until all lines are written. Python calls it at its end."""
-        written = threading.Event()
-        self._lines.put(written)
-        written.wait(FLUSH_SECONDS)
-
-    def _work(self) -> None:
-        while True:
-            item = self._lines.get()
-            if isinstance(item, threading.Event):
-                item.set()
-                continue
-            if not self._write(item):
-                self._drop()
-            elif self._dropped:
-                dropped, self._dropped = self._dropped, 0
-                self._write(f"{dropped} lines of the log were dropped: it could not be written\n")
-
-    def _write(self, text: str) -> bool:
-        """Write a line; return False if it cannot be: a disk is full, or nobody is there."""
-        try:
-            if self._descriptor is None:
-                self._stream.write(text)
-                return True
-            content = text.encode(self._stream.encoding or "utf-8", "backslashreplace")
-            while content:
-                content = content[os.write(self._descriptor, content) :]
-        except (OSError, ValueError):
-            return False
-        return True
-
-
 def configure_logging(log_format: LogFormat, *, verbose: bool = False) -> LogWriter:
     """Send all logs to standard error."""
-    handler = LogWriter(sys.stderr)
+    handler = LogWriter(sys.stderr, agent_metrics.LOG_LINES_DROPPED.add)
     is_json = log_format is LogFormat.JSON
     handler.setFormatter(AgentJsonFormatter() if is_json else logging.Formatter(_PLAIN))
     level = logging.DEBUG if verbose else logging.INFO
