@@ -125,6 +125,20 @@ def test_a_data_file_that_is_removed_under_a_running_service_is_noticed(tmp_path
         service.ok("POST", "/api/machines/vm/restart")
 
 
+def test_a_start_that_is_refused_leaves_the_running_service_its_files(tmp_path: Path) -> None:
+    """Also if the lock was removed, and the database alone refuses: commands find the service."""
+    data = tmp_path / "data"
+    with ServiceProcess(data, fleet=ONE) as service:
+        (data / "lock").unlink()
+        for _ in range(2):
+            done = run_command("up", *FREE_PORTS, "--data", str(data))
+            assert done.returncode == 1
+            assert "another process uses" in done.stderr
+            assert service.run("healthcheck").returncode == 0
+        assert service.stop()[0] == 0
+        assert not (data / "up.json").exists()
+
+
 # --- Ports, other users, and looking for a service ----------------------------------------------
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairwarning.core.errors import Refused, Unavailable
-from fairwarning.server.ready import remove_ready
+from fairwarning.server.ready import remove_ready, version_of_ready
 
 _OWNER_ONLY = 0o700
 _MOUNTS = Path("/proc/self/mountinfo")  # Linux only; elsewhere nothing is refused
@@ -35,10 +35,11 @@ def lock(folder: Path, *, memory: bool) -> Iterator[Callable[[], None]]:
     except OSError as error:
         raise _cannot_use(folder, error) from error
     held = False
+    before = version_of_ready(folder)  # of a service that was killed, or whose lock was removed
 
     def remove_files() -> None:
         if held:  # only with the lock: these are the files of the service that holds it
-            remove_ready(folder)
+            remove_ready(folder, before)
             if memory and created:
                 _clear(folder)
 

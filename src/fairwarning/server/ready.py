@@ -33,9 +33,22 @@ def write_ready(folder: Path, ready: ReadyLine) -> None:
     new.replace(folder / READY)
 
 
-def remove_ready(folder: Path) -> None:
-    """Remove the addresses: the service has ended."""
-    (folder / READY).unlink(missing_ok=True)
+def version_of_ready(folder: Path) -> tuple[int, int] | None:
+    """Return what is different once a service has written its addresses; None without the file."""
+    try:
+        status = (folder / READY).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def remove_ready(folder: Path, before: tuple[int, int] | None) -> None:
+    """Remove the addresses: the service has ended.
+
+    Keep those of another service: `before` is their version when this one took the folder.
+    """
+    if version_of_ready(folder) != before:
+        (folder / READY).unlink(missing_ok=True)
     (folder / READY).with_suffix(_NEW).unlink(missing_ok=True)
 
 
