@@ -20,6 +20,7 @@ from tests.fixtures.service import (
     ServiceProcess,
     run_command,
 )
+from tests.fixtures.waiting import wait_until
 
 ONE = '[[machine]]\nname = "vm"\n'
 MOUNTS = r"""
@@ -123,6 +124,25 @@ def test_a_data_file_that_is_removed_under_a_running_service_is_noticed(tmp_path
         (tmp_path / "fleet.db").rename(data / "fleet.db")
         assert service.run("healthcheck", "--wait").returncode == 0
         service.ok("POST", "/api/machines/vm/restart")
+
+
+def test_a_log_that_is_shortened_under_a_running_service_is_noticed(tmp_path: Path) -> None:
+    """A command would be acknowledged, and gone after a kill; polls go on."""
+    log = tmp_path / "data" / "fleet.db-wal"
+    with ServiceProcess(tmp_path / "data", fleet=ONE) as service:
+        service.poll("vm")
+
+        def is_refused() -> bool:
+            os.truncate(log, 0)  # again, if the service was writing at the first time
+            token = {"name": "ci", "role": "reader", "seconds": 3600}
+            answer = service.api("POST", "/api/tokens", token)
+            return answer.status == 503 and f"{log} was shortened by another" in answer.text
+
+        wait_until(is_refused, "it is noticed")
+        ready = f"{service.ready['console']}/readyz"
+        wait_until(lambda: fetch(ready).status == 503, "it says so")
+        assert "StoreLost" in fetch(ready).text
+        assert service.poll("vm")["Events"] == []
 
 
 def test_a_start_that_is_refused_leaves_the_running_service_its_files(tmp_path: Path) -> None:

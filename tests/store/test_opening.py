@@ -237,6 +237,44 @@ def test_a_file_that_is_lost_while_it_is_in_use_takes_no_writes(tmp_path: Path, 
     run_scenario(small_store(path), check_changed)
 
 
+@pytest.mark.parametrize("shortened", ["fleet.db", "fleet.db-wal"])
+def test_a_file_that_is_shortened_while_it_is_in_use_takes_no_writes(
+    tmp_path: Path, shortened: str
+) -> None:
+    """Nothing is acknowledged that the next process would not find."""
+
+    async def scenario(store: Store) -> None:
+        await create(store)
+        size = (tmp_path / shortened).stat().st_size
+        os.truncate(tmp_path / shortened, size - 1)
+        for _ in range(2):
+            for write in (change(store), store.record_polls({"a": 1.0})):
+                with pytest.raises(Unavailable, match="was shortened by another") as refused:
+                    await write
+                assert refused.value.code == "StoreLost"
+                assert str(tmp_path / shortened) in refused.value.message
+
+    run_scenario(small_store(tmp_path / "fleet.db"), scenario)
+
+
+def test_the_store_itself_may_shorten_its_log(tmp_path: Path) -> None:
+    """It does so when it opens a connection; a log that begins anew keeps its length."""
+    store = small_store(tmp_path / "fleet.db")
+    sizes = []
+
+    async def scenario(_: Store) -> None:
+        await create(store)
+        for moment in range(400):
+            await store.record_polls({"a": float(moment)})
+            sizes.append((tmp_path / "fleet.db-wal").stat().st_size)
+        await store._thread().run(store._drop)
+        await change(store)
+
+    run_scenario(store, scenario)
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) < len(sizes) / 2  # the log began anew
+
+
 def remove_and_copy(folder: Path, copies: Path) -> None:
     """Remove the files of a store, and copy what this process still has open."""
     for file in folder.glob("fleet.db*"):

@@ -2,10 +2,10 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fairwarning.core.errors import Unavailable
 
@@ -93,29 +93,59 @@ def _refuse_lost(path: Path) -> None:
 
 
 class OpenFiles:
-    """Notices that the database, or its log, was removed or replaced while it is in use.
+    """Notices that another program removed, replaced or shortened the database or its log.
 
-    Changes to a file without a name would be lost with the process, so they must be refused (IB6).
+    Changes to a file without a name, or beyond a hole, would be lost with the process, so they must
+    be refused (IB6).
     """
 
     def __init__(self, path: Path) -> None:
-        self._log = str(beside(path, LOG))
-        self._paths = str(path), self._log
-        self._identities: dict[str, tuple[int, int]] = {}  # by path
+        self._path, self._log = str(path), str(beside(path, LOG))
+        self._known: dict[str, _FileState] = {}  # by path
 
     def check(self) -> None:
-        """Raise `Unavailable` if a file is not the one of the first call at which it existed."""
-        for path in self._paths:
-            identity = _identity(path)
-            if identity != self._identities.get(path, identity):
-                raise _lost(path)
-            if identity:
-                self._identities[path] = identity
+        """Raise `Unavailable` if a file is not the one of before, or is shorter than it was left.
+
+        SQLite itself shortens neither while it has them open.
+        """
+        self._check(self._path)
+        self._check(self._log)
 
     def check_before_opening(self) -> None:
         """Do the same; the log of the last connection is not used any more."""
-        self._identities.pop(self._log, None)
+        self._known.pop(self._log, None)
+        self._check(self._path)
+
+    def remember(self) -> None:
+        """Remember how long the files are after changes of this process."""
+        for path in (self._path, self._log):
+            state, known = _file_state(path), self._known.get(path)
+            if state and (known is None or state.identity == known.identity):
+                self._known[path] = state
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Check the files, and remember them after the changes made inside the context."""
         self.check()
+        try:
+            yield
+        finally:
+            self.remember()
+
+    def _check(self, path: str) -> None:
+        state = _file_state(path)
+        if (known := self._known.get(path)) is None:
+            if state:
+                self._known[path] = state
+        elif state is None or state.identity != known.identity:
+            raise _lost(path)
+        elif state.size < known.size:
+            raise _shortened(path)
+
+
+class _FileState(NamedTuple):
+    identity: tuple[int, int]
+    size: int
 
 
 def _lost(path: str) -> Unavailable:
@@ -126,12 +156,20 @@ def _lost(path: str) -> Unavailable:
     )
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _shortened(path: str) -> Unavailable:
+    return Unavailable(
+        "StoreLost",
+        f"{path} was shortened by another program while the service uses it, and data is lost;"
+        " stop the service and restore a backup",
+    )
+
+
+def _file_state(path: str) -> _FileState | None:
     try:
-        status = os.stat(path)  # noqa: PTH116  (before each commit: half the time of a `Path`)
+        status = os.stat(path)  # noqa: PTH116  (around each commit: half the time of a `Path`)
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return _FileState((status.st_dev, status.st_ino), status.st_size)
 
 
 def _sync(folder: Path) -> None:

@@ -34,6 +34,7 @@ _SETTINGS = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32768",  # KiB
     "PRAGMA wal_autocheckpoint = 0",  # the store does it, after the caller has its result
+    "PRAGMA journal_size_limit = -1",  # a log that gets shorter was not shortened by SQLite
 )
 _LOG_PAGES = 512  # log size that triggers a checkpoint; estimated, as SQLite does not report it
 _READ_STEPS = 20_000  # of SQLite's virtual machine, a millisecond: then look for other work
@@ -99,7 +100,11 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         return await (thread.read if lanes.is_reading() else thread.run)(job)
 
     async def _change(self, change: Callable[[SqliteConnection, V], T], value: V) -> T:
-        return await self._thread().run(self._job(change, value), self._shorten_log)
+        def checked(connection: SqliteConnection) -> T:
+            with self._files.changing():
+                return change(connection, value)
+
+        return await self._thread().run(self._job(checked), self._shorten_log)
 
     def _job(
         self,
@@ -146,6 +151,7 @@ class SQLiteStore(SingleProcessStore, SqlReads):
             with suppress(sqlite3.Error):
                 connection.close()
             raise
+        self._files.remember()
         return connection
 
     def _prepare(self, connection: SqliteConnection) -> None:
@@ -206,7 +212,10 @@ class SQLiteStore(SingleProcessStore, SqlReads):
 
     def _commit(self, batch: Batch) -> float | None:
         self._connected()
-        self._files.check()
+        with self._files.changing():
+            return self._commit_checked(batch)
+
+    def _commit_checked(self, batch: Batch) -> float | None:
         if self._full and not self._reserved.fill():
             raise self._no_space()
         self._full = False
@@ -242,7 +251,8 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         self._checkpointed -= _BATCH_PAGES
         if connection is not None and connection.total_changes - self._checkpointed > _LOG_PAGES:
             self._checkpointed = connection.total_changes
-            with suppress(sqlite3.Error):  # the log stays; a commit reports the error if it matters
+            # After an error the log stays; a commit reports the error if it matters.
+            with suppress(sqlite3.Error, Unavailable), self._files.changing():
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _roll_back(self) -> None:
@@ -309,7 +319,7 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         return await self._read(tables.recorded_polls, list(scopes))
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        await self._rows("add_note_if_absent", name=name, value=value)
+        await self._change(tables.add_note_if_absent, (name, value))
         return str((await self._rows("get_note", name=name))[0][0])
 
     # --- Retention --------------------------------------------------------------------------------

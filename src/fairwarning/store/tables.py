@@ -265,6 +265,11 @@ def drop_tombstones(connection: SqliteConnection, until: int) -> int:
     return dropped
 
 
+def add_note_if_absent(connection: SqliteConnection, note: tuple[str, str]) -> None:
+    """Add a note with this name and value, unless there is one of the name."""
+    select(connection, "add_note_if_absent", dict(zip(("name", "value"), note, strict=True)))
+
+
 def drop_notes(connection: SqliteConnection, notes: Mapping[str, str]) -> None:
     """Drop these notes, unless their values have changed."""
     for name, value in notes.items():
