@@ -108,6 +108,21 @@ def test_output_that_cannot_be_written(shared_service: ServiceProcess, words: li
         run(on(shared_service, words), file)
 
 
+NO_DESCRIPTOR = """
+import os, resource
+from fairwarning.cli import main
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+main._run(os.pipe)
+"""
+
+
+def test_too_many_open_files_are_no_error_of_the_output() -> None:
+    """The error says what to raise."""
+    done = run_python(NO_DESCRIPTOR)
+    expected = "Error: too many open files; raise the limit (ulimit -n)\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
 @each_command
 def test_arguments_that_are_not_utf8(shared_service: ServiceProcess, words: list[str]) -> None:
     """Nothing is named so; the error shows the bytes."""

@@ -97,6 +97,8 @@ def _sentence(error: OSError | UnicodeError) -> str:
     if isinstance(error, UnicodeError):
         shown = ascii(getattr(error, "object", "")[:60])
         return f"an argument, a variable or a file is not valid UTF-8 ({shown}); correct it"
+    if error.errno in {errno.EMFILE, errno.ENFILE}:  # no write fails so
+        return "too many open files; raise the limit (ulimit -n)"
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     with open(os.devnull, "w") as nothing:  # noqa: PTH123  (a device)
