@@ -123,6 +123,21 @@ def test_too_many_open_files_are_no_error_of_the_output() -> None:
     assert (done.returncode, done.stderr) == (1, expected)
 
 
+INTERRUPTED = """
+import signal
+from fairwarning.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the caller has set
+main.import_module = lambda _: signal.raise_signal(signal.SIGINT)
+main.main()
+"""
+
+
+def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
+    """The exit code is that of a program that the signal ends."""
+    done = run_python(INTERRUPTED)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @each_command
 def test_arguments_that_are_not_utf8(shared_service: ServiceProcess, words: list[str]) -> None:
     """Nothing is named so; the error shows the bytes."""

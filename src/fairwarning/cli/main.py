@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _AGENT = "fairwarning-agent"
+_INTERRUPTED = 130  # exit code, as shells show the end by SIGINT
 
 
 def main() -> None:
@@ -80,6 +81,8 @@ def _run(program: Callable[[], None]) -> None:
             with suppress(OSError):
                 sys.stderr.write(f"Error: {text}\n")
         sys.exit(1)
+    except KeyboardInterrupt:  # while it is imported: commands handle it themselves
+        sys.exit(_INTERRUPTED)
 
 
 def _prepare() -> None:
