@@ -174,6 +174,7 @@ def test_a_port_in_use(tmp_path: Path, option: str) -> None:
     assert done.returncode == 1
     assert f"cannot listen on {address}: Address already in use" in done.stderr
     assert f"choose another address with {option}; port 0 is any free one" in done.stderr
+    assert "ERROR" not in done.stderr  # about anything else
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists()
 

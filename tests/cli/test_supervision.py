@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -20,7 +20,7 @@ from tests.cli.test_stop_anytime import MIGRATION_LOCK, end, on_database, starte
 from tests.cli.test_workers import FLEET, is_running, poll, workers
 from tests.fixtures.files import short_folder
 from tests.fixtures.postgres.database import database_or_skip
-from tests.fixtures.service import ServiceProcess
+from tests.fixtures.service import FREE, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until, wait_until_async
 
 WATCHDOG_MICROSECONDS = 600_000
@@ -42,6 +42,15 @@ class NotifySocket:
             lines = self._socket.recv(4096).decode().split("\n")
             if line in lines:
                 return lines
+
+    def received(self) -> list[str]:
+        """Return the messages that have arrived."""
+        self._socket.setblocking(False)
+        messages = []
+        with suppress(BlockingIOError):
+            while True:
+                messages.append(self._socket.recv(4096).decode())
+        return messages
 
     def close(self) -> None:
         """Listen no more."""
@@ -73,6 +82,18 @@ def test_systemd_is_told_how_the_service_is(notify: NotifySocket, tmp_path: Path
     """IB6: over a socket in a folder, or an abstract one."""
     with ServiceProcess(tmp_path / "data", "--sample", env=notify.env) as service:
         check_reports(notify, service)
+
+
+@pytest.mark.parametrize("notify", ["path"], indirect=True)
+def test_systemd_is_not_told_that_a_start_that_fails_is_ready(
+    notify: NotifySocket, tmp_path: Path
+) -> None:
+    """IB6: `systemctl start` fails as well."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        console = f"127.0.0.1:{other.getsockname()[1]}"
+        words = ("--metadata", FREE, "--console", console, "--data", str(tmp_path / "data"))
+        assert run_command("up", *words, env=notify.env).returncode == 1
+    assert not [message for message in notify.received() if "READY=1" in message]
 
 
 @pytest.mark.spec("X1")

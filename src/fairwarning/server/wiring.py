@@ -80,7 +80,8 @@ class ServerProcess:
             self.server.callers.find_guest = GuestAddresses(self.fleet, self.driver).find
         self.ports = OperatorPorts(options, self.fleet, self.server, self.reach)
         self.ports.parts.append(partial(driver_health, self.driver))
-        self.start_step: StartStep | None = None  # None once the service serves
+        step = StartStep("its folder and ports")
+        self.start_step: StartStep | None = step  # None once the service serves
         self._renewal: asyncio.Task[None] | None = None
         self._leftovers: list[Callable[[], None]] = []
 
