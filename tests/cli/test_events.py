@@ -3,6 +3,7 @@
 import _thread
 import json
 import queue
+import re
 import threading
 from pathlib import Path
 
@@ -37,6 +38,9 @@ def test_an_operator_approves_and_cancels(service: ServiceProcess) -> None:
     done = service.run("event", "approve", web[:8])
     assert done.stdout == "Reboot of web_0: approved\n"
     assert service.poll("web_0")["Events"][0]["EventStatus"] == "Started"
+    columns = ("machines,not before", "-o", "csv")
+    listed = service.run("event", "list", "--sort", "machines", "--columns", *columns).stdout
+    assert re.fullmatch("machines,not before\ndb_0,.+Z\nweb_0,\n", listed)
     (cancelled,) = service.json("event", "cancel", db)
     assert cancelled["id"] == db
     assert service.poll("db_0")["Events"] == []

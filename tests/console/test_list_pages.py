@@ -88,6 +88,8 @@ def test_events_are_filtered_and_grouped(console: ConsoleHarness) -> None:
     assert total(browser.text("/events?unapproved=true")) == every - 1
     assert total(browser.text("/events?machine=vm_0")) == 1
     assert total(browser.text("/events?since=2100-01-01T00:00")) == 0
+    started = browser.text("/events?status=Started")
+    assert re.findall(r"in progress</span></td>\s*<td>(.*?)</td>", started) == [""]  # NotBefore
     over = browser.text("/events?status=Over")
     assert rows(over) == ["Reboot"]
     grouped = browser.text("/events?group=set")

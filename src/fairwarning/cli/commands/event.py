@@ -56,6 +56,10 @@ def command() -> None:
     """
 
 
+def _not_before(event: Json) -> str:
+    return "" if event["status"] == "Started" else moment(event["not_before"])  # as in the document
+
+
 _EVENTS = Listing(
     "events",
     "events",
@@ -68,7 +72,7 @@ _EVENTS = Listing(
         Column("scope", itemgetter("scope"), wide=True),
         Column("source", itemgetter("source"), wide=True),
         Column("created", lambda event: moment(event["created_at"]), wide=True),
-        Column("start", lambda event: moment(event["not_before"]), wide=True),
+        Column("not before", _not_before, wide=True),
         Column("approved", itemgetter("approved_by"), wide=True),
         Column("operation", itemgetter("operation"), wide=True),
     ),
@@ -85,7 +89,7 @@ _EVENTS = Listing(
         "event list --scope web/0 --watch",
         "event list --unapproved -o name",
         "event list --over --limit 20",
-        "event list --type Reboot --sort -start -o csv",
+        "event list --type Reboot --sort -created -o csv",
     ),
 )
 @_MACHINE
@@ -125,7 +129,7 @@ def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
     left = f" ({show.until(event['not_before'], now.at)})" if scheduled else ""
     duration = event["duration_seconds"]
     more = {
-        "start": moment(event["not_before"]) + left,
+        "not before": _not_before(event) + left,
         "duration": f"{duration} seconds" if duration >= 0 else "",
         "description": event["description"],
         "waiting for": ", ".join(event["awaits"]),
