@@ -93,6 +93,20 @@ def test_a_virtual_clock(service: ServiceProcess) -> None:
 
 
 @pytest.mark.spec("M21")
+def test_a_stopped_clock_is_pointed_out(service: ServiceProcess) -> None:
+    """By every command of a user who waits for what the clock brings, until it runs."""
+    service.poll("db_0")
+    service.json("machine", "restart", "db_0")
+    inside = ("db_0", "--", "true")
+    hint = "The clock is stopped; advance it with `"
+    for rate, count in ((0, 1), (1, 0)):
+        service.ok("POST", "/api/clock", {"rate": rate})
+        assert service.run("status").stdout.count(hint) == count
+        assert service.run("machine", "explain", "db_0").stdout.count(hint) == count
+        assert service.run("exec", *inside).stderr.count(hint) == count
+        assert hint not in service.run("exec", "--quiet", *inside).stderr
+
+
 def test_faults_are_set_and_cleared(service: ServiceProcess) -> None:
     """A fault affects a machine, a scope or all, for a count or until it is cleared."""
 

@@ -1,12 +1,13 @@
 """`fairwarning exec`: run a program as if it were inside a machine (O3)."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors
+from fairwarning.cli.output import errors, show
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters.addresses import is_port
@@ -108,6 +109,8 @@ def command(
         forwarded=forward,
         endpoint_variable=endpoint_variable,
     )
+    if not quiet:
+        _hint_at_stopped_clock(service, machine)
     try:
         code = foreground.run(_isolated(task, isolation))
     except Unavailable as error:
@@ -120,6 +123,13 @@ def command(
         click.echo(f"fairwarning: cannot run inside {machine}: {reason_of(error)}", err=True)
         code = errors.FAILED
     raise SystemExit(code)
+
+
+def _hint_at_stopped_clock(service: ServiceTarget, machine: str) -> None:
+    """Say why nothing happens by itself; the program runs also if the console does not answer."""
+    with suppress(FairwarningError):
+        client.ask(service, "GET", client.api_path("machines", machine))  # else the error suffices
+        show.print_lines(show.stopped_clock_hint(service), err=True)
 
 
 def _text(service: ServiceTarget, machine: str, error: FairwarningError) -> str:

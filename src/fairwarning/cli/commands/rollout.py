@@ -333,7 +333,8 @@ def _progress(
     blocks = [_bar(rollout)]
     if rollout["why"]:
         blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
-    hint = follow.stopped_clock_hint(service, now, waiting=not _has_stopped(rollout))
+    stopped = now.stopped and not _has_stopped(rollout)
+    hint = show.stopped_clock_hint(service, stopped=stopped, indent="  ")
     waiting = show.pending(events, now.at)
     if not waiting:
         waiting = [f"  waits for {sentence}" for sentence in rollout["waits_for"][:_SENTENCES]]

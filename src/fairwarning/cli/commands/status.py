@@ -38,7 +38,8 @@ def command(service: ServiceTarget, *, as_json: bool) -> None:
         "due": due.items,
         "problems": problems,
     }
-    blocks = [_fields(value), *_due(value, due.total), *_wrong(problems)]
+    hint = show.stopped_clock_hint(service, stopped=not clock["rate"])
+    blocks = [_fields(value), *_due(value, due.total), *hint, *_wrong(problems)]
     show.print_result(value, *blocks, as_json=as_json)
 
 

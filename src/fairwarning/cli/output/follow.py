@@ -270,16 +270,9 @@ def _progress(
     )
     kinds = ", ".join(dict.fromkeys(operation["kind"] for operation in operations))
     blocks: list[Block] = [ProgressBar(over, planned, f"{kinds}: {text}")]
-    hint = stopped_clock_hint(service, now, waiting=any(map(_running, operations)))
+    stopped = now.stopped and any(map(_running, operations))
+    hint = show.stopped_clock_hint(service, stopped=stopped, indent="  ")
     return blocks + show.pending(events, now.at) + hint
-
-
-def stopped_clock_hint(service: ServiceTarget, now: ServiceTime, *, waiting: bool) -> list[Block]:
-    """Return a hint when the command waits for a clock that does not run."""
-    if not (now.stopped and waiting):
-        return []
-    advance = service.command_line("clock advance", "15m")
-    return [f"  The clock is stopped; advance it with `{advance}`."]
 
 
 def exit_if_failed(operations: Sequence[Json], *, silent: bool) -> None:

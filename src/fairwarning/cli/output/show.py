@@ -109,6 +109,16 @@ def pace(clock: Json) -> str:
     return f"virtual, {rate}"
 
 
+def stopped_clock_hint(
+    service: ServiceTarget, *, stopped: bool | None = None, indent: str = ""
+) -> list[Block]:
+    """Return a hint if the clock does not run, for a user who waits; read it if it is unknown."""
+    if stopped is None:
+        stopped = not client.ask(service, "GET", "/api/clock")["rate"]
+    advance = service.command_line("clock advance", "15m")
+    return [f"{indent}The clock is stopped; advance it with `{advance}`."] if stopped else []
+
+
 def tags(values: Mapping[str, str]) -> str:
     """Format tags as K=V, separated by commas."""
     return ", ".join(f"{name}={value}" for name, value in values.items())
@@ -142,14 +152,16 @@ def power(machine: Json) -> StyledText:
 def explain(service: ServiceTarget, *path: str, as_json: bool) -> None:
     """Print the history of what is at this path of the API."""
     history = client.ask(service, "GET", client.api_path(*path, "explain"))
-    print_result(history, *_history(history), as_json=as_json)
+    waits = history["awaits"] and not as_json
+    hint = stopped_clock_hint(service) if waits else []
+    print_result(history, *_history(history, hint), as_json=as_json)
 
 
-def _history(history: Json) -> list[Block]:
+def _history(history: Json, hint: list[Block]) -> list[Block]:
     """Return the title, the summary, what it waits for, and the steps with their durations."""
     output: list[Block] = [StyledText(history["title"], "bold"), history["summary"]]
     if history["awaits"]:
-        output.append(StyledText(f"Waiting for: {history['awaits']}", "yellow"))
+        output += [StyledText(f"Waiting for: {history['awaits']}", "yellow"), *hint]
     field_list = _history_fields(history)
     if any(field_list.fields.values()):
         output += ["", field_list]
