@@ -14,7 +14,7 @@ from tests.fixtures.endpoint import POLL_TARGET, raw_request, read_all
 from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
 from tests.fixtures.requirements import needs_namespaces
-from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.service import FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.up("--sample", "--memory")
@@ -72,6 +72,21 @@ def test_a_restart_keeps_the_fleet(tmp_path: Path) -> None:
         assert list(service.ready["machines"]) == ["vm", "more"]
         assert address(service.ready["machines"]["vm"]) == before
         assert service.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_an_edited_fleet_file_changes_nothing_that_exists(tmp_path: Path) -> None:
+    """The second start says so, and how to change it."""
+    file = tmp_path / "fleet.toml"
+    words = ("--data", str(tmp_path / "data"), *FREE_PORTS)
+    text: dict[int, str] = {}
+    for count in (1, 2):
+        file.write_text(f'[[scale_set]]\nname = "web"\ncapacity = {count}\n')
+        with BackgroundCommand("up", str(file), *words) as up:
+            text[count] = "\n".join(up.read_until("Ctrl-C"))
+            up.interrupt()
+    assert "Created 1 machine in 1 scope" in text[1]
+    assert "1 already existed.\nThe file does not change what exists. To change it" in text[2]
+    assert f"fairwarning set scale --data {tmp_path / 'data'} NAME CAPACITY`" in text[2]
 
 
 def address(url: str) -> str:

@@ -49,7 +49,8 @@ async def print_text(
     server: ServerProcess, ready: ReadyLine, output: Output, *, demo: bool
 ) -> None:
     """Print the machines, and commands to try."""
-    lines = [_summary(server.applied, server.options.fleet), ""]
+    lines = [_summary(server.applied, server.options.fleet)]
+    lines += [*(_kept(server) if server.applied.kept and not demo else ()), ""]
     shown: list[tuple[str, str | None]] = []
     async for machine in server.machines():
         if len(shown) == _SHOWN:
@@ -95,6 +96,14 @@ def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
     return (
         f"Fairwarning is up. Created {counted(machines, 'machine')} in {counted(scopes, 'scope')}."
     )
+
+
+def _kept(server: ServerProcess) -> list[str]:
+    scale = hints.command_line(server.options.data, "set scale", "NAME", "CAPACITY")
+    return [
+        f"The file does not change what exists. To change it, use commands such as `{scale}`.",
+        "To begin with the file as it is now, start with another --data folder.",
+    ]
 
 
 def _demo_lines() -> list[str]:
