@@ -28,6 +28,7 @@ class _Action(NamedTuple):
     example: str = ""
     asks: int = 0  # for confirmation, from this many machines on; 0: never
     spot: bool = False  # only for Spot machines
+    notice: bool = True  # if a machine polls; a delete says it in its plan
 
 
 def _duration(default_seconds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -77,7 +78,9 @@ _ACTIONS = {
         " --days 3",
     ),
     "fail": _Action(
-        "Fail the hardware of machines; asks first. Event: Redeploy, no notice.", asks=1
+        "Fail the hardware of machines; asks first. Event: Redeploy, no notice.",
+        asks=1,
+        notice=False,
     ),
     "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice.", spot=True),
     "recommend": _Action(
@@ -89,23 +92,27 @@ _ACTIONS = {
         "Delete machines; asks first. Event: Terminate, if their scale set has a termination"
         " notice.",
         asks=1,
+        notice=False,
     ),
     "reimage": _Action(
         "Reimage machines; asks first if there are several. Takes effect immediately, without"
         " notice.",
         asks=2,
+        notice=False,
     ),
     "stop": _Action(
         "Stop machines; asks first if there are several. Takes effect immediately; the machines"
         " stay on their hosts.",
         asks=2,
+        notice=False,
     ),
     "deallocate": _Action(
         "Stop machines and release their hosts; asks first if there are several. Takes effect"
         " immediately, without notice.",
         asks=2,
+        notice=False,
     ),
-    "start": _Action("Start machines. Takes effect immediately."),
+    "start": _Action("Start machines. Takes effect immediately.", notice=False),
 }
 
 
@@ -144,7 +151,7 @@ def _add(group: click.Group, name: str, action: _Action) -> None:
             lambda machine: client.ask(
                 service, "POST", client.api_path("machines", machine, name), body
             ),
-            lambda machine, answer: f"{machine}: {_accepted(answer)}",
+            lambda machine, answer: f"{machine}: {_accepted(action, answer)}",
             silent=as_json,
         )
         follow.accepted(service, tried.answers, as_json=as_json, wait=wait)
@@ -177,8 +184,8 @@ def _notice(action: str, machine: Json) -> str:
     return machine["terminate_notice"] or "none"
 
 
-def _accepted(answer: Json) -> str:
+def _accepted(action: _Action, answer: Json) -> str:
     operation = answer["operation"]["id"]
-    if answer["polled"]:
+    if answer["polled"] or not action.notice:
         return f"accepted, operation {operation}"
     return f"accepted, operation {operation}; no notice, because no machine of the scope polls"
