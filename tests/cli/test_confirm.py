@@ -100,6 +100,21 @@ def test_the_plan_of_a_scale_in(
     assert service.run(*words, "--yes").returncode == 0
 
 
+def test_the_plan_of_deleted_instances(service: ServiceProcess) -> None:
+    """It names the machines and their notice, and is refused as the command would be."""
+    service.json("set", "update", "web", "--terminate-notice", "5m", "--upgrade", "automatic")
+    service.poll("web_0")
+    delete = ("set", "delete-instances", "web")
+    plan = service.run(*delete, "2", "web_0", "--dry-run").stdout.splitlines()
+    assert [line.split() for line in plan] == [
+        ["machine", "scope", "power", "notice"],
+        ["web_2", "web/0", "running", "PT5M"],
+        ["web_0", "web/0", "running", "PT5M"],
+    ]
+    for last in ("--dry-run", "--yes"):
+        service.assert_refused((*delete, "0", "77", last), 3, "scale set 'web' has no instance 77")
+
+
 def seconds(begin: str, end: str) -> float:
     """The time between two times of the service."""
     return parse_date(end) - parse_date(begin)

@@ -168,14 +168,19 @@ def _confirm(
 ) -> None:
     def plan() -> Plan:
         machines = [client.ask(service, "GET", client.api_path("machines", name)) for name in names]
-        rows = [
-            (machine["name"], machine["scope"], show.power(machine), _notice(action, machine))
-            for machine in machines
-        ]
-        return Plan([OutputTable(("machine", "scope", "power", "notice"), rows)], machines)
+        return Plan([plan_table(action, machines)], machines)
 
     count = show.counted(len(names), "machine")
     confirm.ask(confirmation, f"{action.title()} {count}?", plan, as_json=as_json)
+
+
+def plan_table(action: str, machines: Sequence[Json]) -> OutputTable:
+    """Return a table of the machines on which an action is planned, with their notice."""
+    rows = [
+        (machine["name"], machine["scope"], show.power(machine), _notice(action, machine))
+        for machine in machines
+    ]
+    return OutputTable(("machine", "scope", "power", "notice"), rows)
 
 
 def _notice(action: str, machine: Json) -> str:

@@ -1,12 +1,14 @@
 """`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
 
 import re
+from functools import partial
 from operator import itemgetter
 
 import click
 
 from fairwarning.cli.commands import listing
 from fairwarning.cli.commands.listing import Column, Listing, add_list
+from fairwarning.cli.commands.machine_actions import plan_table
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import confirm, follow, show
@@ -16,6 +18,7 @@ from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, machine_settings, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.parameter_types import NOTICE, Integer
+from fairwarning.core.errors import NotFound
 from fairwarning.core.times import spoken
 
 _EPILOG = show.examples(
@@ -298,11 +301,24 @@ def delete_instances(
     as_json: bool,
 ) -> None:
     """Delete instances after their notice; asks first. Give them by number or by name."""
-    body = {"instances": _numbers(name, instances)}
-    count = show.counted(len(instances), "instance")
-    _confirm(service, confirmation, name, f"Delete {count} of {name}?", as_json=as_json)
-    path = client.api_path("sets", name, "delete")
+    numbers = _numbers(name, instances)
+    question = f"Delete {show.counted(len(instances), 'instance')} of {name}?"
+    plan = partial(_deletion_plan, service, name, numbers)
+    confirm.ask(confirmation, question, plan, as_json=as_json)
+    path, body = client.api_path("sets", name, "delete"), {"instances": numbers}
     _act(service, "POST", path, body, wait=wait, as_json=as_json)
+
+
+def _deletion_plan(service: ServiceTarget, name: str, numbers: list[int]) -> Plan:
+    scale_set = client.ask(service, "GET", client.api_path("sets", name))
+    machines = {
+        machine["instance"]: machine for machine in client.list_all(service, "machines", set=name)
+    }
+    for number in numbers:
+        if number not in machines:  # as the service does
+            raise NotFound("UnknownInstance", f"scale set {name!r} has no instance {number}")
+    table = plan_table("delete", [machines[number] for number in numbers])
+    return Plan([table], scale_set)
 
 
 @command.command("delete", epilog=show.examples("set delete web", "set delete api --wait"))
@@ -315,18 +331,13 @@ def delete(
     service: ServiceTarget, name: str, confirmation: Confirmation, *, wait: bool, as_json: bool
 ) -> None:
     """Delete a scale set; asks first. Its instances get their notice first."""
-    _confirm(service, confirmation, name, f"Delete {name} and its instances?", as_json=as_json)
-    _act(service, "DELETE", client.api_path("sets", name), None, wait=wait, as_json=as_json)
 
-
-def _confirm(
-    service: ServiceTarget, confirmation: Confirmation, name: str, question: str, *, as_json: bool
-) -> None:
     def plan() -> Plan:
         scale_set = client.ask(service, "GET", client.api_path("sets", name))
         return Plan([_fields(scale_set)], scale_set)
 
-    confirm.ask(confirmation, question, plan, as_json=as_json)
+    confirm.ask(confirmation, f"Delete {name} and its instances?", plan, as_json=as_json)
+    _act(service, "DELETE", client.api_path("sets", name), None, wait=wait, as_json=as_json)
 
 
 def _act(
