@@ -10,6 +10,7 @@ from typing import Self
 
 import pytest
 
+from fairwarning import ScheduledEvents
 from fairwarning.service.config.settings import TENANT
 from tests.fixtures.files import short_folder
 from tests.fixtures.programs import run_program
@@ -47,7 +48,7 @@ class PrintedHints:
     def __enter__(self) -> Self:
         self._up.__enter__()
         text = "\n".join(self._up.read_until("Ctrl-C")).replace("\\\n", "")
-        self._lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+        self.lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -56,7 +57,7 @@ class PrintedHints:
     def paste(self, verb: str) -> subprocess.CompletedProcess[str]:
         """Run the only printed command with this verb."""
         commands = re.compile(rf"(.*fairwarning )?{verb} ")
-        (command,) = filter(commands.match, self._lines)
+        (command,) = filter(commands.match, self.lines)
         return paste(command)
 
 
@@ -83,11 +84,18 @@ def test_commands_that_up_prints(tmp_path: Path, verb: str, output: str) -> None
 @needs_curl
 @pytest.mark.spec("M22", "O2")
 def test_up_prints_a_poll_through_a_socket(tmp_path: Path) -> None:
-    """With `--sockets`, the poll uses the machine's socket: this host has no machine's address."""
+    """With `--sockets`, the poll uses the machine's socket: this host has no machine's address.
+
+    `machine url` prints that socket in the form that the SDK takes.
+    """
     with short_folder() as folder:
         words = ("--sockets", str(folder / "s t"), "--metadata", "0.0.0.0:0")
         with PrintedHints(tmp_path, *words) as printed:
             assert printed.paste("curl").stdout == NO_EVENTS
+            done = run_command("machine", "url", "--data", str(tmp_path / "the data"), NAME)
+            assert any(done.stdout.strip() in line for line in printed.lines)
+            with ScheduledEvents(done.stdout.strip()) as client:
+                assert client.me() == NAME
 
 
 AZ = """#!/bin/sh

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import NotRequired, TypedDict
+from urllib.parse import quote
 
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.service.tokens import Principal, Role
@@ -23,6 +24,13 @@ class ReadyLine(TypedDict):
     token: str  # the start token: an operator's, for the console and the control plane
     ca: str  # path of the CA certificate of the control plane, and of a console with TLS
     certificate: NotRequired[str]  # path of the console's own certificate, from [console]
+    sockets: NotRequired[str]  # folder with a socket for each machine, from --sockets
+
+
+def socket_url(ready: ReadyLine, machine: str) -> str | None:
+    """Return the URL of a machine's Unix socket, as the SDK takes it; None if there is none."""
+    path = Path(ready.get("sockets", ""), f"{machine}.sock")
+    return f"unix:{quote(str(path))}" if "sockets" in ready and path.is_socket() else None
 
 
 def write_ready(folder: Path, ready: ReadyLine) -> None:

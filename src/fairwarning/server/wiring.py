@@ -191,6 +191,8 @@ class ServerProcess:
         }
         if certificate := options.fleet.console.certificate:
             ready["certificate"] = _absolute(certificate)
+        if options.sockets:
+            ready["sockets"] = _absolute(options.sockets)
         return ready
 
     async def machines(self) -> AsyncIterator[tuple[str, str | None]]:
@@ -216,5 +218,5 @@ class ServerProcess:
         return lambda: self.server.close(listener)
 
 
-def _absolute(path: str) -> str:
+def _absolute(path: str | Path) -> str:
     return str(Path(path).absolute())

@@ -9,7 +9,7 @@ from fairwarning.cli.commands import listing
 from fairwarning.cli.commands.listing import Column, Listing, add_list
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
-from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.connection.target import LocalService, ServiceTarget
 from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
 from fairwarning.cli.output.show import Json
@@ -18,10 +18,11 @@ from fairwarning.cli.parameters.command_classes import SuggestingGroup
 from fairwarning.cli.parameters.parameter_types import Integer
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Power
+from fairwarning.server.ready import read_ready, socket_url
 
 _NO_URL = (
     "A machine without a URL is reached from its own address, by `fairwarning exec`, or after `up`"
-    " with --machine-ports, --default-machine or --sockets."
+    " with --machine-ports, --default-machine or --sockets (`machine url`)."
 )
 
 _EPILOG = show.examples(
@@ -163,9 +164,18 @@ def url(service: ServiceTarget, name: str) -> None:
     A program acts as the machine with FAIRWARNING_ENDPOINT=$(fairwarning machine url NAME).
     """
     machine = client.ask(service, "GET", client.api_path("machines", name))
-    if not machine["url"]:
+    answering = machine["url"] or _socket_url(service, machine["name"])
+    if not answering:
         raise Unavailable("NoUrl", f"{name} has no URL that answers here. {_NO_URL}")
-    click.echo(machine["url"])
+    click.echo(answering)
+
+
+def _socket_url(service: ServiceTarget, name: str) -> str | None:
+    """Return the URL of a machine's socket on this host; None if it has none."""
+    if not isinstance(service, LocalService):
+        return None
+    client.ask(service, "GET", client.api_path("machines", name))  # refuses one that several have
+    return socket_url(read_ready(service.folder), name)
 
 
 def _fields(machine: Json) -> FieldList:

@@ -16,7 +16,7 @@ from fairwarning.core.printable import printable
 from fairwarning.guest.log_writer import LogWriter, QueuedStream
 from fairwarning.server import hints
 from fairwarning.server.output import Output
-from fairwarning.server.ready import ReadyLine
+from fairwarning.server.ready import ReadyLine, socket_url
 from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
 
@@ -26,7 +26,7 @@ _AZ = "vm", "list", "--output", "table"
 _QUERY = "metadata/scheduledevents?api-version=2020-07-01"
 _NO_URL = (
     "  A machine without a URL is reached from its own address, by `fairwarning exec`, or after\n"
-    "  `up` with --machine-ports, --default-machine or --sockets."
+    "  `up` with --machine-ports, --default-machine or --sockets (`fairwarning machine url`)."
 )
 _EMPTY = "  No machines yet; give a fleet file, or start with --demo."
 _OWN_DATA = "my-fleet"  # a data folder that the demo has not used
@@ -52,10 +52,11 @@ async def print_text(
     lines = [_summary(server.applied, server.options.fleet)]
     lines += [*(_kept(server) if server.applied.kept and not demo else ()), ""]
     shown: list[tuple[str, str | None]] = []
-    async for machine in server.machines():
+    async for name, url in server.machines():
         if len(shown) == _SHOWN:
             break
-        shown.append(machine)
+        has_socket = name not in dict(shown)  # of several with this name, the first
+        shown.append((name, url or (socket_url(ready, name) if has_socket else None)))
     width = max((len(name) for name, _ in shown), default=0)
     lines += [f"  {name:<{width}}  {url or ''}".rstrip() for name, url in shown]
     if len(shown) == _SHOWN:
