@@ -42,7 +42,8 @@ def show_(service: ServiceTarget, *, as_json: bool) -> None:
 
 
 @command.command(
-    epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M")
+    epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M"),
+    otherwise="A clock is never set back: write a DURATION such as 90, 90s, 15m or 2h.",
 )
 @click.argument("duration", type=DURATION)
 @show.as_json

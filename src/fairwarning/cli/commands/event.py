@@ -109,6 +109,10 @@ def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: s
     """List active events, those that start first before others."""
     if over and query["status"]:
         raise click.UsageError("--over and --status exclude each other")
+    if query["rollout"] and not over:  # the journal has events of rollouts that are gone
+        client.ask(
+            service, "GET", client.api_path("rollouts", query["rollout"])
+        )  # or it is unknown
     listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
 
 

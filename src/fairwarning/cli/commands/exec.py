@@ -47,7 +47,12 @@ def _port_of_host(text: str) -> HostPort:
 _PORT_OF_HOST = Parsed("[HOST:]PORT", _port_of_host)
 
 
-@click.command("exec", cls=SectionedCommand, epilog=_EPILOG)
+@click.command(
+    "exec",
+    cls=SectionedCommand,
+    epilog=_EPILOG,
+    otherwise="If it is an option of COMMAND, write -- before COMMAND.",
+)
 @click.option(
     "--grace",
     type=Number(min=0),

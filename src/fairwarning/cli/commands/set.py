@@ -17,7 +17,7 @@ from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, machine_settings, options
 from fairwarning.cli.parameters.command_classes import SuggestingGroup
-from fairwarning.cli.parameters.parameter_types import NOTICE, Integer
+from fairwarning.cli.parameters.parameter_types import NOTICE, AnyCase, Integer
 from fairwarning.core.errors import NotFound
 from fairwarning.core.times import spoken
 
@@ -36,12 +36,12 @@ _NOTICE = click.option(
 )
 _UPGRADE = click.option(
     "--upgrade",
-    type=click.Choice(["Manual", "Automatic"], case_sensitive=False),
+    type=AnyCase("Manual", "Automatic"),
     help="How instances get a new model: with `set upgrade`, or immediately.  [new sets: Manual]",
 )
 _SCALE_IN = click.option(
     "--scale-in",
-    type=click.Choice(["Default", "NewestVM", "OldestVM"], case_sensitive=False),
+    type=AnyCase("Default", "NewestVM", "OldestVM"),
     help="Which instances are deleted first when scaling in.  [new sets: Default]",
 )
 

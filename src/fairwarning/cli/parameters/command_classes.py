@@ -13,7 +13,28 @@ class ConnectionOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose own options come first in its help."""
+    """A command whose own options come first in its help.
+
+    `otherwise` is said about an option that resembles none.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401  (those of click)
+        otherwise: str = "",
+        **settings: Any,  # noqa: ANN401  (those of click)
+    ) -> None:
+        super().__init__(*args, **settings)
+        self._otherwise = otherwise
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; say what was probably meant by an unknown option."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not self._otherwise or error.possibilities:
+                raise
+            raise click.UsageError(f"{error.message} {self._otherwise}", ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two sections."""

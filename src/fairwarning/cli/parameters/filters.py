@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairwarning.cli.parameters import completion
+from fairwarning.cli.parameters.parameter_types import AnyCase
 from fairwarning.core.model import EventStatus, EventType, Source
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -21,8 +22,7 @@ def flag(name: str, about: str) -> Decorator:
 
 def one_of(name: str, kind: type[StrEnum], about: str, *, metavar: str | None = None) -> Decorator:
     """Return an option with one of these values, in any case."""
-    values = [value.value for value in kind]
-    choice = click.Choice(values, case_sensitive=False)
+    choice = AnyCase(*(value.value for value in kind))
     return click.option(name, type=choice, metavar=metavar, help=about)
 
 

@@ -2,6 +2,8 @@
 
 import click
 
+from fairwarning.cli.parameters.parameter_types import AnyCase
+
 
 def _parse_tags(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
@@ -18,12 +20,12 @@ def _parse_tags(
 
 PRIORITY = click.option(
     "--priority",
-    type=click.Choice(["Regular", "Spot"], case_sensitive=False),
+    type=AnyCase("Regular", "Spot"),
     help="Spot machines can be evicted.  [default: Regular]",
 )
 EVICTION = click.option(
     "--eviction",
-    type=click.Choice(["Deallocate", "Delete"], case_sensitive=False),
+    type=AnyCase("Deallocate", "Delete"),
     help="What happens to a Spot machine on eviction.  [default: Deallocate]",
 )
 SIZE = click.option("--size", help="VM size reported to the machine, such as Standard_B1s.")

@@ -41,6 +41,19 @@ class Number(click.FloatRange):
         return number
 
 
+class AnyCase(click.Choice[str]):
+    """One of some words in any case; help and errors show them as they are spelled."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(words, case_sensitive=False)
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        """Return the word as it is spelled; any other text as it is."""
+        del ctx
+        text = str(choice)
+        return next((word for word in self.choices if word.lower() == text.lower()), text)
+
+
 class Parsed(click.ParamType[Value]):
     """A text that a function converts; its `ValueError` says what is allowed."""
 
