@@ -81,12 +81,13 @@ def test_impact_over_time(console: ConsoleHarness) -> None:
         "12:00:00: 13 machines",
         "12:15:00: 0 machines, 12 to come",
     ]
-    assert "13 machines started, 12 to come, at the latest; at most 13 per minute." in text
+    assert "Affected so far: 13 machines. To come: 12, each shown at the latest time." in text
+    assert "Peak: 13 per minute." in text
     (first, _) = (unescape(href) for href, _ in BAR.findall(text))
     assert first == "/timeline?from=2026-01-09T12%3A00%3A00Z&to=2026-01-09T12%3A01%3A00Z"
     zoomed = browser.text(first)
-    assert "13 machines started; at most 13 per minute." in zoomed
-    assert "12 machines started; at most 12 per minute." in browser.text(f"{first}&set=web")
+    assert "so far: 13 machines. Peak: 13 per minute." in zoomed
+    assert "so far: 12 machines. Peak: 12 per minute." in browser.text(f"{first}&set=web")
 
 
 def test_a_range_can_be_shared(console: ConsoleHarness) -> None:
@@ -117,7 +118,7 @@ def test_the_reading_is_bounded(console: ConsoleHarness) -> None:
     console.run(console._store.commit(Batch(NOON, lines=lines)))
     text = Browser(console).text("/timeline")
     assert "Read back to 12:06:40 only: 20,000 lines of the journal." in text
-    assert "0 machines started, 12 to come" in text
+    assert "Affected so far: 0 machines. To come: 12" in text
 
 
 def test_any_name_is_only_text() -> None:

@@ -22,7 +22,7 @@ def command() -> None:
     """List and release what is set aside because of a bug.
 
     A command that meets a bug in the service changes nothing. Only the scope, set or rollout that
-    it addressed is set aside: what is due on it waits, and is tried again ever more rarely.
+    it addressed is set aside: what is due on it waits, and is tried again at growing intervals.
     """
 
 

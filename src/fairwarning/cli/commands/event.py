@@ -106,7 +106,7 @@ _EVENTS = Listing(
 @listing.list_options(_EVENTS)
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: str | None) -> None:
-    """List active events, those that start first before others."""
+    """List active events, in the order of their start."""
     if over and query["status"]:
         raise click.UsageError("--over and --status exclude each other")
     if query["rollout"] and not over:  # the journal has events of rollouts that are gone

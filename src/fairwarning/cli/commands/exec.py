@@ -89,8 +89,8 @@ def command(
 ) -> None:
     """Run COMMAND as if it were inside MACHINE.
 
-    Inside, http://169.254.169.254 is the metadata endpoint of that machine; there is no other
-    network but what --forward lets through. Impacts on the machine apply to the
+    Inside, http://169.254.169.254 is the metadata endpoint of that machine. COMMAND reaches no
+    other network, except the ports that --forward names. Impacts on the machine apply to the
     program: a freeze pauses it, a reboot stops it (SIGTERM, then SIGKILL) and restarts it, a
     redeploy also empties $TMPDIR, an eviction or a delete stops it for good. Does not need root.
 

@@ -55,7 +55,7 @@ _OPERATIONS = Listing(
 add_list(
     command,
     _OPERATIONS,
-    "List operations that have not been dropped, the newest first.",
+    "List operations, the newest first. Ended ones are kept for a while.",
     "operation list",
     "operation list --status InProgress",
     "operation list --sort -accepted",

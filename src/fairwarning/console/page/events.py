@@ -33,7 +33,7 @@ _GROUPS_SHOWN = 20
 _IN_GROUP = 8  # rows shown of a group
 _ROWS = 8  # of the timeline
 _APPROVE_TEXT = "Approves the event. It starts once all other approvals are in."
-_CANCEL_TEXT = "Cancels the event without impact. Its operation counts it as cancelled."
+_CANCEL_TEXT = "Cancels the event: nothing happens to its machines."
 
 _GROUPS: dict[str, Callable[[Scope, Event], str]] = {
     "rollout": lambda _, event: rollout_of_step(event.operation),
