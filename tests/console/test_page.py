@@ -130,6 +130,14 @@ def test_pages_have_no_inline_code_and_no_external_resources(
         assert EVIL in unescape(text)
 
 
+@pytest.mark.parametrize("path", ["/machines/web_1", "/map", "/timeline?set=web"])
+def test_breadcrumbs_have_one_form(console: ConsoleHarness, path: str) -> None:
+    """The fleet, then what is in it."""
+    text = Browser(console).text(path)
+    fleet = '<nav class="breadcrumbs" aria-label="Breadcrumb"><a href="/">Fleet</a> \u203a '
+    assert text.count(fleet) == text.count("breadcrumbs") == 1
+
+
 def test_a_notice_is_escaped_and_shown_once(console: ConsoleHarness) -> None:
     """A refresh by page.js does not consume it."""
     browser = Browser(console)
