@@ -95,6 +95,36 @@ def test_other_resources_are_not_locked(arm: ArmHarness) -> None:
     assert arm.post(f"{WEB}/delete", {"instanceIds": ["0"]}).status == 202  # an action
 
 
+NAMES = {
+    "Uniform": (f"{WEB}/virtualMachines/0", f"{WEB}/virtualMachines/WEB_0"),
+    "Flexible": (
+        f"{WEB}/virtualMachines/0",
+        f"{WEB}/virtualMachines/web_0",
+        f"{COMPUTE}/virtualMachines/web_0",
+    ),
+}
+"""The paths of the first instance."""
+
+
+@pytest.mark.parametrize(
+    ("mode", "locked"), [(mode, path) for mode, paths in NAMES.items() for path in (*paths, WEB)]
+)
+def test_an_instance_with_several_names(arm: ArmHarness, mode: str, locked: str) -> None:
+    """Its lock, and one of its set, hold under each name; its own can be read under each."""
+    scale_set(arm, orchestrationMode=mode)
+    document = lock(arm, locked, "ReadOnly").json
+    for path in NAMES[mode]:
+        for method, end in (
+            ("DELETE", ""), ("PATCH", ""), ("POST", "/restart"), ("PUT", "/extensions/x"),
+        ):  # fmt: skip
+            assert refused(arm.request(method, f"{path}{end}", {})) == LOCKED, (method, path, end)
+        if locked != WEB:
+            assert arm.get(f"{path}/{LOCKS}/keep").json == document
+            assert arm.get(f"{path}/{LOCKS}").json["value"] == [document]
+    unlock(arm, WEB if locked == WEB else NAMES[mode][-1])
+    assert arm.delete(NAMES[mode][0]).status == 202
+
+
 def test_a_group_with_locks_of_deleted_resources(arm: ArmHarness) -> None:
     """The lock of a machine that the service deleted by itself does not keep the group."""
     machine(arm, priority="Spot", evictionPolicy="Delete")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_VALUES
 from fairwarning.arm.types import stored
-from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
+from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, names, refused, scale_set
 from tests.arm.everything import state
 from tests.arm.stored_documents import RG, StoredResource, stored_resources
 from tests.arm.templates import deployment, resource
@@ -70,6 +70,30 @@ def test_what_belonged_to_an_evicted_machine(arm: ArmHarness, path: str) -> None
     machine(arm)
     assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
     assert names(arm, f"{VM}/{path}".rpartition("/")[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"),
+    [
+        ("Uniform", "extensions/x"),
+        ("Uniform", "providers/Microsoft.Insights/settings/x"),
+        ("Flexible", "providers/Microsoft.Insights/settings/x"),
+    ],
+)
+def test_what_belongs_to_an_instance(arm: ArmHarness, mode: str, end: str) -> None:
+    """It is the same under each name of the instance, and goes with it."""
+    scale_set(arm, orchestrationMode=mode)
+    paths = [f"{WEB}/virtualMachines/{name}/{end}" for name in ("web_1", "1")]
+    if mode == "Flexible":
+        paths.append(f"{COMPUTE}/virtualMachines/web_1/{end}")
+    document = arm.put(paths[0], PLACE).json
+    assert document["id"] == f"{SUBSCRIPTION}{paths[-1]}"
+    for path in paths:
+        assert arm.get(path).json == document
+        assert arm.get(path.rpartition("/")[0]).json["value"] == [document]
+    assert arm.delete(f"{WEB}/virtualMachines/web_1").status == 202
+    arm.advance(60)
+    assert {arm.get(path).status for path in paths} == {404}
 
 
 def test_computed_members(arm: ArmHarness) -> None:

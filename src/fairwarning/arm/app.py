@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm import login
-from fairwarning.arm.compute import actions, images, set_network
+from fairwarning.arm.compute import actions, images, set_network, targets
 from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.azure_id import ResourcePath, parse_path
 from fairwarning.arm.http.errors import ArmError, azure_error
@@ -121,11 +121,9 @@ class ArmApplication:
         self._check(request, match)
         if not match.route.any_version:
             check_api_version(match.route.kind, version, self.context.cloud.location)
-        if match.route.writes and path:
-            await locks.check(self.context, http.method, path.id)
-            if http.method == "DELETE":
-                etag = http.headers.get("if-match", "")
-                await writing.check_etag(self.context, path.id, etag)
+        if match.route.writes and path and http.method == "DELETE":
+            etag = http.headers.get("if-match", "")
+            await writing.check_etag(self.context, path.id, etag)
         response = await self._handle(request, match.route)
         if not match.route.writes:
             refuse_ignored(request)
@@ -150,11 +148,22 @@ class ArmApplication:
             await request.read()  # a client may send slowly: reads go on
             self._token(request.http)  # it may have been revoked meanwhile
             with share.write():
-                return await route.handler(self.context, request)
+                return await self._call(request, route)
         if receive is None:
-            return await route.handler(self.context, request)
+            return await self._call(request, route)
         async with share.enter(request.principal.name, receive):
-            return await route.handler(self.context, request)
+            return await self._call(request, route)
+
+    async def _call(self, request: ArmRequest, route: Route) -> Response:
+        """Call the handler of the canonical path, if no lock forbids it."""
+        path = await targets.canonical_path(self.context, request.path)
+        if path != request.path:
+            match, request.target = self._find(request.http.method, path)
+            assert isinstance(match, RouteMatch)  # as before
+            route, request.params = match.route, match.params
+        if route.writes and request.target:
+            await locks.check(self.context, request.http.method, request.id)
+        return await route.handler(self.context, request)
 
     def _match(self, method: str, text: str) -> tuple[RouteMatch | ArmError, ResourcePath | None]:
         """Return the route of a request, or why there is none, and the resource of its path."""

@@ -60,8 +60,10 @@ async def delete(context: ArmContext, request: ArmRequest) -> Response:
     impact = target.scope.impacts.get(target.machine.name)
     if impact and impact.kind is ImpactKind.DELETE:
         return await accept_running(context, request, impact.operation)
+    ids = await targets.ids_of_instance(context, request.id) or [request.id]
     response = await act(Delete, context, request)
-    await stored.remove_below(context, request.id, request.actor)  # not if the delete is refused
+    for id_ in ids:  # not if the delete is refused
+        await stored.remove_below(context, id_, request.actor)
     return response
 
 

@@ -126,7 +126,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Set the protection of an instance, and store the rest of the body."""
     target = await targets.find(context, request.id)
     scale_set, machine = target.set, target.machine
-    id_ = replace(request.id, name=f"{scale_set.name}/{machine.instance}")
+    id_ = request.id
     if not machine.model:  # it joined the set
         id_ = replace(request.id, kind=MACHINE, name=machine.name)
     write = await writing.parse_write(context, request, id_)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.azure_id import AzureId
+from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token
 from fairwarning.arm.http.request import ArmRequest
@@ -25,6 +25,8 @@ from fairwarning.service import resources
 AT_ONCE = 20  # documents of machines, before other requests go on
 _ALL = 10**9  # past every instance id
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
+_MACHINES = frozenset({MACHINE.lower(), INSTANCE.lower()})
+_INSTANCE_PARTS = 10  # of the path of an instance
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,45 @@ async def find(context: ArmContext, id_: AzureId) -> ActionTarget:
     return await find_machine(context, id_.group, id_.name)
 
 
+async def find_any(context: ArmContext, id_: AzureId) -> ActionTarget | None:
+    """Return the machine or instance with an Azure id; None if that names something else."""
+    if id_.kind.lower() in _MACHINES:
+        with suppress(ArmError):
+            return await find(context, id_)
+    return None
+
+
 async def exists(context: ArmContext, id_: AzureId) -> bool:
     """Whether there is a machine or instance with an Azure id."""
-    with suppress(ArmError):
-        return bool(await find(context, id_))
-    return False
+    return await find_any(context, id_) is not None
+
+
+async def ids_of_instance(context: ArmContext, id_: AzureId) -> list[AzureId]:
+    """Return all ids of the instance with an Azure id; in a Flexible set, it is a machine first."""
+    target = await find_any(context, id_)
+    if target is None or target.scale_set is None:
+        return []
+    own = replace(id_, kind=INSTANCE, name=f"{target.set.name}/{target.machine.instance}")
+    as_machine = replace(id_, kind=MACHINE, name=target.machine.name)
+    return [as_machine, own] if target.set.flexible else [own]
+
+
+async def canonical_path(context: ArmContext, path: str) -> str:
+    """Return the one path under which an instance, or what belongs to it, is kept.
+
+    The instance has its number. An extension resource of an instance of a Flexible set belongs to
+    the machine. The path of anything else stays.
+    """
+    parts = [part for part in path.split("/") if part]
+    end = parts[_INSTANCE_PARTS:]
+    id_ = parse_id("/".join(["", *parts[:_INSTANCE_PARTS]]))
+    extends = bool(end) and end[0].lower() == "providers"
+    if id_ is None or id_.kind.lower() != INSTANCE.lower():
+        return path
+    if _NUMBER.fullmatch(id_.names[-1]) and not extends:
+        return path
+    ids = await ids_of_instance(context, id_)
+    return "/".join([ids[0 if extends else -1].path, *end]) if ids else path
 
 
 async def find_machine(context: ArmContext, group: str, name: str) -> ActionTarget:

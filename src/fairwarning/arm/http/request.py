@@ -52,15 +52,15 @@ class ArmRequest:
         self.actor = principal.name  # for the journal
         self.base_url = base_url  # of this service, for links
         self.version = version
-        self._target = target
+        self.target = target
         self._raw: bytes | None = None  # the body
         self.options_read: dict[str, None] = {}  # of OData, by the handler
 
     @property
     def id(self) -> AzureId:
         """The resource that the path names; for a list, what has the resources."""
-        assert self._target is not None
-        return self._target.id
+        assert self.target is not None
+        return self.target.id
 
     @property
     def group(self) -> str:

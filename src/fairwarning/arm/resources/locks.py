@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
 
+from fairwarning.arm.compute import targets
 from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
@@ -63,7 +64,10 @@ async def check(context: ArmContext, method: str, id_: AzureId) -> None:
     deletes = method == "DELETE"
     levels = {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY}
     locks = (await _read(context, id_.group, "")).values()
-    scopes = {around.path.lower() for around in id_.with_parents()}
+    ids = [id_]
+    for around in id_.with_parents() if locks else ():
+        ids += await targets.ids_of_instance(context, around)
+    scopes = {around.path.lower() for own in ids for around in own.with_parents()}
     applying = [lock for lock in locks if lock["scope"].lower() in scopes]
     if deletes and not id_.kind:  # a group, with its resources
         inside = [lock for lock in locks if lock["scope"].lower() not in scopes]
