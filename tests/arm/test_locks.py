@@ -1,12 +1,14 @@
 """Locks on the subscription, on groups and on resources (C1)."""
 
 import pytest
+from starlette.types import Message
 
 from tests.arm.bodies import ANN, COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.arm.everything import state
 from tests.arm.templates import deployment, resource
-from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
-from tests.fixtures.http import Response
+from tests.fixtures.arm import HOST, OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.http import Response, asgi_scope
+from tests.fixtures.tokens import sign_token
 
 pytestmark = pytest.mark.spec("C1")
 
@@ -123,6 +125,26 @@ def test_an_instance_with_several_names(arm: ArmHarness, mode: str, locked: str)
             assert arm.get(f"{path}/{LOCKS}").json["value"] == [document]
     unlock(arm, WEB if locked == WEB else NAMES[mode][-1])
     assert arm.delete(NAMES[mode][0]).status == 202
+
+
+def test_a_lock_that_is_created_while_the_body_is_sent(arm: ArmHarness) -> None:
+    """A client may send slowly; what it then asks for is refused."""
+    machine(arm)
+    sent: list[Message] = []
+
+    async def lock_and_receive() -> Message:
+        body = {"properties": {"level": "CanNotDelete"}}
+        assert (await arm.send_async("PUT", f"{VM}/{LOCKS}/keep", body)).status == 201
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = {"host": HOST, "authorization": f"Bearer {sign_token(arm.tokens, OPERATOR)}"}
+    path = f"{SUBSCRIPTION}{VM}?api-version={VERSION}"
+    arm.run(arm.app(asgi_scope("DELETE", path, headers.items()), lock_and_receive, send))
+    assert sent[0]["status"] == 409
+    assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
 
 
 def test_a_group_with_locks_of_deleted_resources(arm: ArmHarness) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.types import stored
-from fairwarning.arm.types.context import ArmContext
-from tests.arm.bodies import DISK, names, refused
+from fairwarning.core.commands import Command, Remove
+from fairwarning.core.model import Operation
+from tests.arm.bodies import COMPUTE, DISK, VM, WEB, names, refused, scale_set
 from tests.arm.everything import state
 from tests.arm.type_samples import (
     PLACE,
@@ -27,6 +26,10 @@ pytestmark = pytest.mark.spec("C1", "C8")
 NEW = {"If-None-Match": "*"}
 LOCKED = (409, "ScopeLocked")
 PRECONDITION = (412, "PreconditionFailed")
+INSTANCES = {
+    f"{WEB}/virtualMachines/1": "Uniform",
+    f"{COMPUTE}/virtualMachines/web_1": "Flexible",
+}
 TAGS = "providers/Microsoft.Resources/tags/default"
 TAGGED = [sample for sample in SAMPLES if not sample.part]
 IN_GROUP = [sample for sample in SAMPLES if sample.in_group]
@@ -160,23 +163,32 @@ def test_conditions(arm: ArmHarness, sample: TypeSample) -> None:
     assert arm.delete(sample.path, headers={"If-Match": etag}).status in {200, 202}
 
 
-@pytest.mark.parametrize("path", [f"{RG}/providers/Acme.X/y/a", DISK])
+@pytest.mark.parametrize("path", [f"{RG}/providers/Acme.X/y/a", DISK, VM, WEB, *INSTANCES])
 def test_a_resource_that_changes_while_it_is_deleted(
     arm: ArmHarness, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The delete names the state that the client knows, and no other is deleted."""
-    ids_below = stored.ids_below
+    submit = arm.fleet.submit
 
-    async def change_and_read(context: ArmContext, id_: AzureId) -> list[str]:
-        assert (await arm.send_async("PATCH", path, {"tags": {"a": "b"}})).status == 200
-        return await ids_below(context, id_)
+    async def change_and_submit(command: Command) -> Operation | None:
+        if isinstance(command, Remove):
+            assert (await arm.send_async("PATCH", path, {"tags": {"a": "b"}})).status == 200
+        return await submit(command)
 
+    if path in INSTANCES:
+        scale_set(arm, orchestrationMode=INSTANCES[path])
+        for etag in ('"1"', '"77"'):  # it has none before it is written
+            assert refused(arm.delete(path, headers={"If-Match": etag})) == PRECONDITION
     body = {"location": "local", "properties": {"diskSizeGB": 4}}
     etag = arm.put(path, body).headers["etag"]
-    monkeypatch.setattr(stored, "ids_below", change_and_read)
-    assert refused(arm.delete(path, headers={"If-Match": etag})) == PRECONDITION
+    with monkeypatch.context() as patch:
+        patch.setattr(arm.fleet, "submit", change_and_submit)
+        assert refused(arm.delete(path, headers={"If-Match": etag})) == PRECONDITION
     assert arm.get(path).json["tags"] == {"a": "b"}
-    assert arm.delete(path, headers={"If-Match": "*"}).status in {200, 202}
+    etag = arm.patch(path, {}).headers["etag"]
+    assert arm.delete(path, headers={"If-Match": etag}).status in {200, 202}
+    arm.advance(60)
+    assert arm.get(path).status == 404
 
 
 # --- DELETE ---------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from fairwarning.arm.http.request import (
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
-from fairwarning.arm.types import writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.handlers import find_handler
 from fairwarning.core.errors import FairwarningError
@@ -121,9 +120,6 @@ class ArmApplication:
         self._check(request, match)
         if not match.route.any_version:
             check_api_version(match.route.kind, version, self.context.cloud.location)
-        if match.route.writes and path and http.method == "DELETE":
-            etag = http.headers.get("if-match", "")
-            await writing.check_etag(self.context, path.id, etag)
         response = await self._handle(request, match.route)
         if not match.route.writes:
             refuse_ignored(request)

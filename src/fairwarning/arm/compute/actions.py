@@ -10,7 +10,7 @@ from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import ArmRequest, accepted, json_response
 from fairwarning.arm.http.routes import COMPUTE, Handler, Route
-from fairwarning.arm.types import stored
+from fairwarning.arm.types import stored, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, SCALE_SET
@@ -54,17 +54,18 @@ async def act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> 
 
 async def delete(context: ArmContext, request: ArmRequest) -> Response:
     """Delete a machine; if a deletion is already running, return 202 for that operation."""
-    if not await targets.exists(context, request.id):
+    target = await targets.find_any(context, request.id)
+    if target is None:
         return await context.no_content(request.id)
-    target = await targets.find(context, request.id)
     impact = target.scope.impacts.get(target.machine.name)
     if impact and impact.kind is ImpactKind.DELETE:
         return await accept_running(context, request, impact.operation)
     ids = await targets.ids_of_instance(context, request.id) or [request.id]
-    response = await act(Delete, context, request)
+    command = _command(target, Delete, request.actor)
+    operation = await writing.delete(context, request, target.resource, command)
     for id_ in ids:  # not if the delete is refused
         await stored.remove_below(context, id_, request.actor)
-    return response
+    return accepted(request, operation, context.cloud.location)
 
 
 async def accept_running(context: ArmContext, request: ArmRequest, name: str) -> Response:

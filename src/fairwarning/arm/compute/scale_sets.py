@@ -9,7 +9,7 @@ from starlette.responses import Response
 from fairwarning.arm.compute import actions, images, profile, set_network, targets, views
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import subnets
-from fairwarning.arm.types import documents, stored
+from fairwarning.arm.types import documents, stored, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import tags_of
 from fairwarning.arm.types.names import INTERFACE, PUBLIC_ADDRESS, SCALE_SET
@@ -157,7 +157,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     if scale_set.deleting:
         return await actions.accept_running(context, request, scale_set.deleting)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=request.actor)
-    operation = await context.fleet.submit(delete)
+    operation = await writing.delete(context, request, resource, delete)
     await stored.remove_below(context, request.id, request.actor)  # not if the delete is refused
     return accepted(request, operation, context.cloud.location)
 

@@ -13,10 +13,11 @@ from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource, Plan
-from fairwarning.core.commands import Remove
+from fairwarning.core.commands import Command, Remove, operation_of
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation, Resource
+from fairwarning.core.record import changed
 
 _ATTEMPTS = 10  # another client may write the same resource, or one that it uses, at the same time
 _PLAN_AGAIN = frozenset({"Changed", "InUse"})  # the next plan sees what changed, or refuses
@@ -156,36 +157,48 @@ def _kept(wanted: tuple[str, ...] | None, current: tuple[str, ...]) -> tuple[str
 def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
     if existing is None and write.must_exist:
         raise errors.resource_not_found(write.id.kind, write.name, write.id.group)
-    etag = documents.etag(existing) if existing else ""
-    if (existing and write.must_be_new) or (
-        write.if_match and write.if_match not in ({etag, "*"} if existing else ())
-    ):
-        raise precondition_failed(write.name)
+    check_etag(write.name, existing, write.if_match, must_be_new=write.must_be_new)
 
 
-async def check_etag(context: ArmContext, id_: AzureId, if_match: str) -> None:
-    """Refuse to delete a resource that has changed; a part has the ETag of its parent."""
-    if if_match not in {"", "*"}:
-        parent = id_.parent() if context.types.nested(id_.kind) else None
-        row = await context.find_id(parent or id_)
-        if row and if_match != documents.etag(row):
-            raise precondition_failed(id_.name)
+def check_etag(
+    name: str, existing: Resource | None, if_match: str, *, must_be_new: bool = False
+) -> None:
+    """Refuse a resource that is not as `If-Match` and `If-None-Match` say."""
+    matching = {"", "*", documents.etag(existing)} if existing else {""}
+    if if_match not in matching or (existing and must_be_new):
+        raise precondition_failed(name)
 
 
 async def remove(
     context: ArmContext, request: ArmRequest, row: Resource, below: Iterable[str]
 ) -> Operation | None:
     """Remove a resource, and what is stored below it, if it is as `If-Match` says."""
+    operation, others = new_operation(), tuple(below)
+    command = Remove(resource=row.id, others=others, operation=operation, actor=request.actor)
+    return await delete(context, request, row, command)
+
+
+async def delete(
+    context: ArmContext, request: ArmRequest, row: Resource | None, command: Command
+) -> Operation | None:
+    """Submit a command that deletes a resource, if its row is as `If-Match` says.
+
+    An instance may have no row, and then no ETag.
+    """
     if_match = request.http.headers.get("if-match", "")
-    if if_match not in {"", "*", documents.etag(row)}:
-        raise precondition_failed(request.id.name)
-    command = Remove(
-        resource=row.id,
-        others=tuple(below),
-        operation=new_operation(),
-        actor=request.actor,
-        at=None if if_match in {"", "*"} else row.version,
-    )
+    if if_match not in {"", "*"}:
+        check_etag(request.id.name, row, if_match)
+        assert row
+        if isinstance(command, Remove):
+            command = changed(command, at=row.version)
+        else:
+            command = Remove(
+                resource=row.id,
+                operation=operation_of(command),
+                follow=(command,),
+                actor=request.actor,
+                at=row.version,
+            )
     try:
         return await context.fleet.submit(command)
     except Conflict as conflict:
