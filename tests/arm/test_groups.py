@@ -39,6 +39,20 @@ LOCATION = {"location": "local"}
 NET = f"{RG}/providers/Microsoft.Network/virtualNetworks/net"
 
 
+@pytest.mark.parametrize("headers", [{"If-Match": '"77"'}, {"If-None-Match": "*"}])
+def test_conditions(arm: ArmHarness, headers: dict[str, str]) -> None:
+    """If-Match and If-None-Match prevent overwriting a group; a group has no ETag."""
+    before = arm.get(RG).json
+    for method in ("PUT", "PATCH"):
+        response = arm.request(method, RG, {**LOCATION, "tags": {"a": "b"}}, headers=headers)
+        assert refused(response) == (412, "PreconditionFailed")
+    assert refused(arm.put(f"{RG}2", LOCATION, headers={"If-Match": "*"}))[0] == 412
+    assert refused(arm.delete(RG, headers={"If-Match": '"77"'}))[0] == 412
+    assert arm.get(RG).json == before
+    assert arm.put(f"{RG}2", LOCATION, headers={"If-None-Match": "*"}).status == 201
+    assert arm.put(RG, LOCATION, headers={"If-Match": "*"}).status == 200
+
+
 def fill_group(arm: ArmHarness) -> None:
     """Create a group with machines, a set, a network and a deployment."""
     machine(arm, **notice())

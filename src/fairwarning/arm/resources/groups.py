@@ -57,6 +57,9 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     existing = await context.find(GROUP, "", request.group)
     if existing is None and request.http.method == "PATCH":
         await context.group(request.group)
+    if_match = request.http.headers.get("if-match", "")
+    must_be_new = request.http.headers.get("if-none-match", "") == "*"
+    writing.check_etag(request.group, existing, if_match, must_be_new=must_be_new)
     before = documents.stored_body(existing)
     merged = documents.merge(before, body)
     writing.check_location(merged)
@@ -66,6 +69,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         resource=resources.group_id(request.group),
         name=existing.name if existing else request.group,
         body=documents.encode(merged),
+        at=(existing.version if existing else 0) if if_match or must_be_new else None,
         actor=request.actor,
     )
     await context.fleet.submit(write)
@@ -76,6 +80,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     """Delete all resources of a group, each with its notice, and then the group."""
     group = await context.group(request.group)
+    writing.check_etag(group.name, group, request.http.headers.get("if-match", ""))
     if group.removed_by:
         return await actions.accept_running(context, request, group.removed_by)
     for _ in range(_ATTEMPTS):
