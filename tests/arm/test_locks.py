@@ -1,9 +1,27 @@
 """Locks on the subscription, on groups and on resources (C1)."""
 
+from collections.abc import Callable
+
 import pytest
 from starlette.types import Message
 
-from tests.arm.bodies import ANN, COMPUTE, VM, WEB, machine, refused, scale_set
+from fairwarning.core.commands import CreateScope
+from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.service import resources
+from tests.arm.bodies import (
+    ANN,
+    COMPUTE,
+    NIC,
+    VM,
+    VM_SCOPE,
+    WEB,
+    link,
+    machine,
+    network,
+    nic,
+    refused,
+    scale_set,
+)
 from tests.arm.everything import state
 from tests.arm.templates import deployment, resource
 from tests.fixtures.arm import HOST, OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
@@ -95,6 +113,12 @@ def test_other_resources_are_not_locked(arm: ArmHarness) -> None:
     assert arm.delete(f"{COMPUTE}/virtualMachines/vm2").status == 202
     assert refused(arm.delete(f"{WEB}/virtualMachines/0")) == LOCKED
     assert arm.post(f"{WEB}/delete", {"instanceIds": ["0"]}).status == 202  # an action
+    unlock(arm, VM)
+    unlock(arm, WEB)
+    policy = "/providers/Microsoft.Authorization/policyDefinitions/one"
+    arm.put(policy, {})
+    lock(arm, policy)
+    assert arm.delete(RG).status == 202
 
 
 NAMES = {
@@ -157,6 +181,71 @@ def test_a_group_with_locks_of_deleted_resources(arm: ArmHarness) -> None:
     assert arm.delete(RG).status == 202
     assert arm.get(RG).status == 404
     assert arm.get(f"/{LOCKS}").json["value"] == []
+
+
+def evicted(arm: ArmHarness) -> str:
+    """Create a machine that the service deletes by itself."""
+    return machine(arm, priority="Spot", evictionPolicy="Delete")
+
+
+def machine_of_operator(arm: ArmHarness) -> str:
+    """Create the machine without a request: no lock holds for the operator."""
+    machines = (Machine(name="vm"),)
+    create = CreateScope(scope=VM_SCOPE, kind=ScopeKind.STANDALONE, machines=machines, group="rg")
+    arm.do(resources.create(create, "rg"))
+    return VM
+
+
+def interface(arm: ArmHarness) -> str:
+    """Create an interface that is deleted with its machine."""
+    network(arm)
+    nic(arm)
+    entry = {**link(NIC), "properties": {"deleteOption": "Delete"}}
+    machine(arm, networkProfile={"networkInterfaces": [entry]})
+    return NIC
+
+
+def flexible_instance(arm: ArmHarness) -> str:
+    """Create a machine of a Flexible set."""
+    scale_set(arm, orchestrationMode="Flexible")
+    return f"{COMPUTE}/virtualMachines/web_0"
+
+
+@pytest.mark.parametrize(
+    ("create", "below", "end", "again"),
+    [
+        (evicted, "", f"{VM}/simulateEviction", evicted),
+        (evicted, "/extensions/x", f"{VM}/simulateEviction", evicted),
+        (evicted, "", f"{VM}/simulateEviction", machine_of_operator),
+        (interface, "", VM, nic),
+        (flexible_instance, "", WEB, flexible_instance),
+    ],
+)
+def test_a_lock_ends_with_its_scope(
+    arm: ArmHarness,
+    create: Callable[[ArmHarness], str],
+    below: str,
+    end: str,
+    again: Callable[[ArmHarness], object],
+) -> None:
+    """It is in no list, can be deleted, and does not hold for a new resource of the name."""
+    path = f"{create(arm)}{below}"
+    if below:
+        arm.put(path, {})
+    for name in ("keep", "more"):
+        lock(arm, path, "ReadOnly" if below else "CanNotDelete", name)
+    method = "POST" if end.endswith("simulateEviction") else "DELETE"
+    assert arm.request(method, end).status in {202, 204}
+    arm.advance(3600)
+    assert arm.get(path).status == 404
+    assert arm.get(f"/{LOCKS}").json["value"] == []
+    assert arm.delete(f"{path}/{LOCKS}/more").status == 200
+    again(arm)
+    assert arm.get(f"/{LOCKS}").json["value"] == []
+    assert arm.get(f"{path}/{LOCKS}/keep").status == 404
+    if below:
+        assert arm.put(path, {}).status == 201
+    assert arm.delete(path).status in {200, 202}
 
 
 def test_deployments(arm: ArmHarness) -> None:

@@ -1,6 +1,7 @@
 """The control plane as an ASGI application: authentication, authorization and routing (C3)."""
 
 import logging
+from contextlib import nullcontext
 from functools import cache, lru_cache
 from http import HTTPStatus
 from uuid import uuid4
@@ -145,9 +146,7 @@ class ArmApplication:
             self._token(request.http)  # it may have been revoked meanwhile
             with share.write():
                 return await self._call(request, route)
-        if receive is None:
-            return await self._call(request, route)
-        async with share.enter(request.principal.name, receive):
+        async with share.enter(request.principal.name, receive) if receive else nullcontext():
             return await self._call(request, route)
 
     async def _call(self, request: ArmRequest, route: Route) -> Response:
@@ -158,7 +157,7 @@ class ArmApplication:
             assert isinstance(match, RouteMatch)  # as before
             route, request.params = match.route, match.params
         if route.writes and request.target:
-            await locks.check(self.context, request.http.method, request.id)
+            await locks.check(self.context, request)
         return await route.handler(self.context, request)
 
     def _match(self, method: str, text: str) -> tuple[RouteMatch | ArmError, ResourcePath | None]:

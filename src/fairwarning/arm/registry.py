@@ -44,7 +44,7 @@ TYPES = ResourceTypes(
                 kind,
                 get=partial(set_network.get_with_instances, kind),
                 list=partial(set_network.list_with_instances, kind),
-                exists=partial(set_network.exists, kind),
+                exists=partial(set_network.find, kind),
             )
             for kind in _OF_INSTANCES
         ),

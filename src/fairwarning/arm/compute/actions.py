@@ -62,7 +62,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> Response:
         return await accept_running(context, request, impact.operation)
     ids = await targets.ids_of_instance(context, request.id) or [request.id]
     command = _command(target, Delete, request.actor)
-    operation = await writing.delete(context, request, target.resource, command)
+    operation = await writing.remove(context, request, target.resource, command=command)
     for id_ in ids:  # not if the delete is refused
         await stored.remove_below(context, id_, request.actor)
     return accepted(request, operation, context.cloud.location)

@@ -126,9 +126,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Set the protection of an instance, and store the rest of the body."""
     target = await targets.find(context, request.id)
     scale_set, machine = target.set, target.machine
-    id_ = request.id
-    if not machine.model:  # it joined the set
-        id_ = replace(request.id, kind=MACHINE, name=machine.name)
+    own = replace(request.id, kind=MACHINE, name=machine.name)  # of a machine that joined the set
+    id_ = request.id if machine.model else own
     write = await writing.parse_write(context, request, id_)
 
     async def plan(_: ResourceWrite, body: Body) -> DesiredResource:
@@ -154,7 +153,7 @@ TYPE = ResourceType(
     get=_get,
     list=_list,
     remove=actions.delete,
-    exists=targets.exists,
+    exists=targets.find_any,
     actions={**actions.HANDLERS, "reimageall": partial(actions.act, Reimage)},
     views={"instanceview": actions.show_view, "networkinterfaces": set_network.list_of_instance},
     refused={"runcommand": actions.NO_ACCESS},

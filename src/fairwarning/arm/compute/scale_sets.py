@@ -157,7 +157,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     if scale_set.deleting:
         return await actions.accept_running(context, request, scale_set.deleting)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=request.actor)
-    operation = await writing.delete(context, request, resource, delete)
+    operation = await writing.remove(context, request, resource, command=delete)
     await stored.remove_below(context, request.id, request.actor)  # not if the delete is refused
     return accepted(request, operation, context.cloud.location)
 

@@ -280,18 +280,14 @@ async def get_with_instances(
 ) -> Response:
     """Return an interface or a public address, also one of an instance."""
     if await context.find_id(request.id) is None:
-        document = await _find(kind, context, request.id)
+        document = await find(kind, context, request.id)
         if document:
             return json_response(document)
     return await registered.get(kind, context, request)
 
 
-async def exists(kind: ResourceType, context: ArmContext, id_: AzureId) -> bool:
-    """Whether an instance has this interface or public address."""
-    return await _find(kind, context, id_) is not None
-
-
-async def _find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body | None:
+async def find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body | None:
+    """Return the interface or public address of an instance; None if it has none of this id."""
     for end in _INSTANCE.finditer(id_.name[:_NAME_CHARACTERS]):
         name = id_.name[: end.end()]
         target = await targets.find_flexible_instance(context, id_.group, name)

@@ -68,11 +68,6 @@ async def find_any(context: ArmContext, id_: AzureId) -> ActionTarget | None:
     return None
 
 
-async def exists(context: ArmContext, id_: AzureId) -> bool:
-    """Whether there is a machine or instance with an Azure id."""
-    return await find_any(context, id_) is not None
-
-
 async def ids_of_instance(context: ArmContext, id_: AzureId) -> list[AzureId]:
     """Return all ids of the instance with an Azure id; in a Flexible set, it is a machine first."""
     target = await find_any(context, id_)
@@ -90,11 +85,10 @@ async def canonical_path(context: ArmContext, path: str) -> str:
     the machine. The path of anything else stays.
     """
     parts = [part for part in path.split("/") if part]
-    end = parts[_INSTANCE_PARTS:]
-    id_ = parse_id("/".join(["", *parts[:_INSTANCE_PARTS]]))
-    extends = bool(end) and end[0].lower() == "providers"
+    id_, end = parse_id("/".join(["", *parts[:_INSTANCE_PARTS]])), parts[_INSTANCE_PARTS:]
     if id_ is None or id_.kind.lower() != INSTANCE.lower():
         return path
+    extends = end and end[0].lower() == "providers"
     if _NUMBER.fullmatch(id_.names[-1]) and not extends:
         return path
     ids = await ids_of_instance(context, id_)

@@ -2,10 +2,13 @@
 
 A lock holds for its scope and everything in it. CanNotDelete refuses DELETE, ReadOnly every write
 and action. Machines that the service deletes by itself (evictions, scale-in) are not protected.
-All locks of a group are one document, so that a request reads those that apply at once.
+All locks of a group are one document, so that a request reads those that apply at once. A lock
+ends with its scope: it is ignored from then on, and dropped before the scope can be created again.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
+from math import inf
 
 from starlette.responses import Response
 
@@ -30,7 +33,7 @@ _ALL = "all"  # the name of the document that has the locks of a group
 _AT_SCOPE = "atscope()"
 _SHOWN = 5  # locks that an error names
 Locks = dict[str, Body]
-"""Locks by their ids in lower case; each has its scope, name, level and notes."""
+"""Locks by their ids in lower case; each has its scope, name, level, notes and time."""
 
 
 async def _read(context: ArmContext, *groups: str) -> Locks:
@@ -57,34 +60,50 @@ async def _change(
     await write_resource(ResourceWrite(context, id_, {}, request.version, request.actor), plan)
 
 
-async def check(context: ArmContext, method: str, id_: AzureId) -> None:
+async def _holding(context: ArmContext, locks: Locks) -> Locks:
+    """Return the locks whose scopes exist, and have no machine that was created later."""
+    return {id_: lock for id_, lock in locks.items() if await _holds(context, lock)}
+
+
+async def _holds(context: ArmContext, lock: Body) -> bool:
+    await asyncio.sleep(0)  # a group may have many locks: other requests go on
+    scope = parse_id(lock["scope"])
+    assert scope
+    for around in scope.with_parents():
+        if target := await targets.find_any(context, around):
+            if target.machine.created_at > lock.get("at", inf):
+                return False
+        elif context.types.get(around.kind) and not await stored.exists(context, around):
+            return False
+    return not scope.kind or await stored.exists(context, scope)
+
+
+async def check(context: ArmContext, request: ArmRequest) -> None:
     """Refuse a request that writes to a locked scope; raises `ScopeLocked`."""
+    id_, method = request.id, request.http.method
+    own = await _read(context, id_.group)
+    holding = await _holding(context, own)
+    if ended := own.keys() - holding.keys() if method in {"PUT", "PATCH"} else ():
+        await _change(context, request, lambda locks: [locks.pop(key, None) for key in ended])
     if LOCKS.lower() in {around.kind.lower() for around in id_.with_parents()}:
         return  # a lock can always be changed and deleted
     deletes = method == "DELETE"
     levels = {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY}
-    locks = (await _read(context, id_.group, "")).values()
+    locks = (holding | await _holding(context, await _read(context, ""))).values()
     ids = [id_]
     for around in id_.with_parents() if locks else ():
         ids += await targets.ids_of_instance(context, around)
     scopes = {around.path.lower() for own in ids for around in own.with_parents()}
-    applying = [lock for lock in locks if lock["scope"].lower() in scopes]
-    if deletes and not id_.kind:  # a group, with its resources
-        inside = [lock for lock in locks if lock["scope"].lower() not in scopes]
-        applying += [lock for lock in inside if await _scope_exists(context, lock)]
+    inside = (f"{id_.path.lower()}/",) if deletes and not id_.kind else ()  # a group's resources
     texts = [
         f"'{lock['scope']}' (lock '{lock['name']}', {lock['level']})"
-        for lock in applying
+        for lock in locks
         if lock["level"] in levels
+        and (lock["scope"].lower() in scopes or lock["scope"].lower().startswith(inside))
     ]
     if texts:
         verb = "delete" if deletes else "write"
         raise azure_error("ScopeLocked", path=id_.path, verb=verb, texts=", ".join(texts[:_SHOWN]))
-
-
-async def _scope_exists(context: ArmContext, lock: Body) -> bool:
-    scope = parse_id(lock["scope"])
-    return scope is not None and bool(scope.kind) and await stored.exists(context, scope)
 
 
 def _scope(id_: AzureId) -> AzureId:
@@ -118,7 +137,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     def edit(locks: Locks) -> None:
         nonlocal created
         created = key not in locks
-        locks[key] = {**new, "name": locks.get(key, new)["name"]}
+        locks[key] = {**new, "name": locks.get(key, new)["name"], "at": context.fleet.clock.now()}
 
     await _change(context, request, edit)
     lock = (await _read(context, request.id.group))[key]
@@ -128,16 +147,15 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     await stored.require_scope(context, _scope(request.id))
     lock = (await _read(context, request.id.group)).get(request.id.path.lower())
-    if lock is None:
+    if lock is None or not await _holds(context, lock):
         raise azure_error("LockNotFound", name=request.name[:90], path=_scope(request.id).path)
     return json_response(_document(lock))
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
-    await stored.require_scope(context, _scope(request.id))
     key = request.id.path.lower()
     if key not in await _read(context, request.id.group):
-        return Response(b"", 204)
+        return await context.no_content(request.id)
     await _change(context, request, lambda locks: locks.pop(key, None))
     return Response(b"", 200)
 
@@ -154,6 +172,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         locks = await _read(context, scope.group or own, *([] if own else [""]))
     else:
         locks = _locks_of(await context.all_of(LOCKS, ""))
+    locks = await _holding(context, locks)
     if expression or scope.kind:
         around = {parent.path.lower() for parent in scope.with_parents()}
         value = [lock for lock in locks.values() if lock["scope"].lower() in around]

@@ -253,7 +253,7 @@ async def _put_part(
         before = _named(entries, name)
         created = before is None
         if (created and write.if_match) or (before and write.must_be_new):
-            raise writing.precondition_failed(name)
+            raise azure_error("PreconditionFailed", name=name)
         if created and write.must_exist:
             raise errors.resource_not_found(request.id.kind, request.id.name, request.id.group)
         if before is None:

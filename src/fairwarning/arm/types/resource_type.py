@@ -34,8 +34,8 @@ Plan = Callable[[Any, Body], Awaitable[DesiredResource]]
 """Takes a `ResourceWrite` and a body: checks it, adds Azure's defaults, says what to commit."""
 Documents = Callable[[Any, Sequence[Resource]], Awaitable[list[Body]]]
 """Takes an `ArmContext` and resources; leaves out those that were deleted meanwhile."""
-Exists = Callable[[Any, AzureId], Awaitable[bool]]
-"""Whether a resource exists that has no row in the store."""
+Exists = Callable[[Any, AzureId], Awaitable[object]]
+"""Returns what has an id and no row in the store; None if it does not exist."""
 Complete = Callable[[Any, Sequence[Resource], list[Body]], Awaitable[None]]
 """Adds computed members to the documents of resources."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fairwarning.arm.catalogue import normalize_region
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import ArmError, azure_error
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
@@ -17,7 +17,6 @@ from fairwarning.core.commands import Command, Remove, operation_of
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation, Resource
-from fairwarning.core.record import changed
 
 _ATTEMPTS = 10  # another client may write the same resource, or one that it uses, at the same time
 _PLAN_AGAIN = frozenset({"Changed", "InUse"})  # the next plan sees what changed, or refuses
@@ -100,7 +99,9 @@ async def write_resource(write: ResourceWrite, plan: Plan) -> WriteResult:
         write = replace(write, group=await context.group(id_.group))
     for attempt in range(_ATTEMPTS):
         existing = await context.find_id(id_)
-        _check_conditions(write, existing)
+        if existing is None and write.must_exist:
+            raise errors.resource_not_found(id_.kind, write.name, id_.group)
+        check_etag(write.name, existing, write.if_match, must_be_new=write.must_be_new)
         write = replace(write, existing=existing, attempt=attempt)
         merges = write.merges or write.must_exist
         stored = documents.stored_body(existing) if merges else {}
@@ -124,7 +125,7 @@ async def write_resource(write: ResourceWrite, plan: Plan) -> WriteResult:
 async def write_instance(write: ResourceWrite, plan: Plan) -> WriteResult:
     """Write the body of an instance, which exists even if no client has written one."""
     if write.must_be_new:
-        raise precondition_failed(write.name)
+        raise azure_error("PreconditionFailed", name=write.name)
     write = replace(write, must_exist=False, if_match=write.if_match.replace("*", ""))
     return replace(await write_resource(write, plan), created=False)
 
@@ -154,62 +155,44 @@ def _kept(wanted: tuple[str, ...] | None, current: tuple[str, ...]) -> tuple[str
     return current if wanted is None else tuple(dict.fromkeys(wanted))
 
 
-def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
-    if existing is None and write.must_exist:
-        raise errors.resource_not_found(write.id.kind, write.name, write.id.group)
-    check_etag(write.name, existing, write.if_match, must_be_new=write.must_be_new)
-
-
 def check_etag(
     name: str, existing: Resource | None, if_match: str, *, must_be_new: bool = False
 ) -> None:
     """Refuse a resource that is not as `If-Match` and `If-None-Match` say."""
     matching = {"", "*", documents.etag(existing)} if existing else {""}
     if if_match not in matching or (existing and must_be_new):
-        raise precondition_failed(name)
+        raise azure_error("PreconditionFailed", name=name)
 
 
 async def remove(
-    context: ArmContext, request: ArmRequest, row: Resource, below: Iterable[str]
+    context: ArmContext,
+    request: ArmRequest,
+    row: Resource | None,
+    below: Iterable[str] = (),
+    command: Command | None = None,
 ) -> Operation | None:
-    """Remove a resource, and what is stored below it, if it is as `If-Match` says."""
-    operation, others = new_operation(), tuple(below)
-    command = Remove(resource=row.id, others=others, operation=operation, actor=request.actor)
-    return await delete(context, request, row, command)
+    """Remove a resource, and what is stored below it, if it is as `If-Match` says.
 
-
-async def delete(
-    context: ArmContext, request: ArmRequest, row: Resource | None, command: Command
-) -> Operation | None:
-    """Submit a command that deletes a resource, if its row is as `If-Match` says.
-
-    An instance may have no row, and then no ETag.
+    `command` deletes the machine or set of the row. An instance may have no row, and then no ETag.
     """
-    if_match = request.http.headers.get("if-match", "")
-    if if_match not in {"", "*"}:
-        check_etag(request.id.name, row, if_match)
-        assert row
-        if isinstance(command, Remove):
-            command = changed(command, at=row.version)
-        else:
-            command = Remove(
-                resource=row.id,
-                operation=operation_of(command),
-                follow=(command,),
-                actor=request.actor,
-                at=row.version,
-            )
+    if_match = request.http.headers.get("if-match", "").replace("*", "")
+    check_etag(request.id.name, row, if_match)
+    if row and (if_match or command is None):
+        command = Remove(
+            resource=row.id,
+            others=tuple(below),
+            operation=operation_of(command) if command else new_operation(),
+            follow=(command,) if command else (),
+            at=row.version if if_match else None,
+            actor=request.actor,
+        )
+    assert command
     try:
         return await context.fleet.submit(command)
     except Conflict as conflict:
         if conflict.code == "Changed":
-            raise precondition_failed(request.id.name) from conflict
+            raise azure_error("PreconditionFailed", name=request.id.name) from conflict
         raise
-
-
-def precondition_failed(name: str) -> ArmError:
-    """The error for a resource that is not as the headers of the request say."""
-    return azure_error("PreconditionFailed", name=name)
 
 
 def check_name(name: str) -> None:
