@@ -108,6 +108,8 @@ class ArmApplication:
         return response
 
     async def _dispatch(self, http: Request) -> Response:
+        if ",".join(http.headers.getlist("transfer-encoding")).lower() not in {"", "chunked"}:
+            raise azure_error("InvalidRequestContent/coding")
         match, path = self._find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))

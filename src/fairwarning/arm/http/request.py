@@ -203,7 +203,7 @@ class OwnHosts:
         Any port is accepted: a forwarded port differs from the one that is listened on.
         """
         address, port = request.scope.get("server") or ("localhost", None)
-        return self._url(request.headers.get("host", ""), address, port)
+        return self._url(",".join(request.headers.getlist("host")), address, port)
 
     def _compute(self, host: str, address: str, port: int | None) -> str:
         match = _HOST.fullmatch(host)
