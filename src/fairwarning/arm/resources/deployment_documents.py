@@ -11,6 +11,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.templates.names import TemplateStep
 from fairwarning.arm.templates.template import Template
+from fairwarning.arm.turns import pause
 from fairwarning.arm.types import documents
 from fairwarning.arm.types import stored as stored_types
 from fairwarning.arm.types.context import ArmContext, new_operation
@@ -71,7 +72,8 @@ async def store(
     """Store the outcome of a deployment, without secrets."""
     described = _described(context, body, outcome)
     stored = await context.compute(
-        lambda: _shortened({**described, "template": _without_secrets(described["template"])})
+        request.actor,
+        lambda: _shortened({**described, "template": _without_secrets(described["template"])}),
     )
 
     async def plan(_: ResourceWrite, __: Body) -> DesiredResource:
@@ -156,6 +158,7 @@ def _shortened(stored: Body) -> Body:
 
 def _without_secrets(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
     """Return the template without default values of secure parameters and literal secrets."""
+    pause()
     if isinstance(value, dict) and depth <= _LEVELS:
         secure = str(value.get("type")).lower().startswith("secure")
         return {

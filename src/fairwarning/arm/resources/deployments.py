@@ -50,9 +50,9 @@ from fairwarning.service.config.settings import TENANT
 T = TypeVar("T")
 
 
-async def _check_template(context: ArmContext, template: Template) -> None:
+async def _check_template(context: ArmContext, client: str, template: Template) -> None:
     """Refuse wrong expressions and api-versions, also in nested templates, before any write."""
-    count = await context.compute(partial(_check, context, template))
+    count = await context.compute(client, partial(_check, context, template))
     if count > RESOURCES:
         text = f"a template may have {RESOURCES} resources with those of nested templates"
         raise Refused("InvalidTemplate", text)
@@ -66,7 +66,7 @@ def _check(context: ArmContext, template: Template) -> int:
                 context.types.canonical(step.type), step.version, template.scope.location
             )
         try:
-            template.resource(step, {})
+            template.bodies[step.key] = template.resource(step, {})
             if step.type.lower() == DEPLOYMENT:
                 count += _check(context, template.nested(step, {}))
         except ReferenceNeeded:
@@ -99,7 +99,9 @@ class DeploymentRun:
             if step.type.lower() == DEPLOYMENT:
                 await self._deploy_nested(template, step)
             else:
-                body = await self._evaluate(lambda known: template.resource(step, known))
+                body = template.bodies.pop(step.key, None)
+                if body is None:
+                    body = await self._evaluate(lambda known: template.resource(step, known))
                 status, _ = await internal.require(
                     self._request, "PUT", step.id, step.version, body=body
                 )
@@ -113,7 +115,7 @@ class DeploymentRun:
 
     async def _deploy_nested(self, template: Template, step: TemplateStep) -> None:
         nested = await self._evaluate(lambda known: template.nested(step, known))
-        await _check_template(self._context, nested)
+        await _check_template(self._context, self._request.actor, nested)
         check_name(step.name)
         outcome = await self.deploy(nested)
         body = {"properties": {"mode": "Incremental", "template": step.template}}
@@ -125,7 +127,8 @@ class DeploymentRun:
         """Return the result of an evaluation; read the resources that it needs."""
         while True:
             try:
-                return await self._context.compute(partial(evaluate, self._known))
+                call = partial(evaluate, self._known)
+                return await self._context.compute(self._request.actor, call)
             except ReferenceNeeded as reference:
                 self._known[reference.key] = await self._read(reference)
 
@@ -155,7 +158,7 @@ async def _read_body(context: ArmContext, request: ArmRequest) -> Body:
     try:
         body: object = msgspec.json.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        body = await context.compute(partial(relaxed_json.decode, raw))
+        body = await context.compute(request.actor, partial(relaxed_json.decode, raw))
     if not isinstance(body, dict):
         raise azure_error("InvalidRequestContent/no object")
     documents.tags_of(body)
@@ -180,8 +183,8 @@ async def _template(
         now=context.fleet.clock.now(),
         tags=group_body.get("tags", {}),
     )
-    template = await context.compute(lambda: Template(properties, scope))
-    await _check_template(context, template)
+    template = await context.compute(request.actor, lambda: Template(properties, scope))
+    await _check_template(context, request.actor, template)
     return template
 
 

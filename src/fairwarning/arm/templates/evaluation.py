@@ -14,6 +14,7 @@ from fairwarning.arm.templates.values import (
     quote,
     too_deep,
 )
+from fairwarning.arm.turns import pause
 from fairwarning.core.record import changed, short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
@@ -107,6 +108,7 @@ class ValueBudget:
 
     def spend(self, values: int) -> None:
         """Count values; raise if there are too many."""
+        pause()
         self._left -= values
         if self._left < 0:
             raise TemplateError(f"the expressions create more than {MAX_VALUES} values")
@@ -185,6 +187,9 @@ class Evaluation:
         _named(call, self._function(call).check_types, arguments)
 
     def _part(self, place: str, node: Node) -> Value:
+        if isinstance(node, str):  # most of a long list
+            self.budget.spend(1)
+            return node
         with at(place):
             return self.value(node)
 

@@ -13,16 +13,23 @@ from fairwarning.arm.templates.evaluation import (
     find_function,
 )
 from fairwarning.arm.templates.values import DEPTH, TemplateError, at, check_scalar, quote, too_deep
+from fairwarning.arm.turns import pause
 
 
 def parse(value: object, functions: Functions, depth: int = 1) -> Node:
     """Parse every expression in a value; names of properties are never expressions."""
     if depth > DEPTH:
         raise too_deep()
+    pause()
     if isinstance(value, str):
         return _parse_string(value, functions, depth)
     if isinstance(value, list):
-        return [parse_at(f"[{n}]", item, functions, depth) for n, item in enumerate(value)]
+        return [
+            item
+            if isinstance(item, str) and item[:1] != "["  # most of a long list
+            else parse_at(f"[{n}]", item, functions, depth)
+            for n, item in enumerate(value)
+        ]
     if isinstance(value, dict):
         return _parse_object(value, functions, depth)
     return check_scalar(value)

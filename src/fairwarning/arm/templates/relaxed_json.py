@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, NoReturn
 
+from fairwarning.arm.turns import pause
 from fairwarning.core.errors import Refused
 
 _SPACE = r"(?:\s|//[^\r\n]*+|/\*.*?\*/)*+"
@@ -46,6 +47,7 @@ def decode(raw: bytes) -> Any:  # noqa: ANN401  (any JSON)
 
 def _strict(match: re.Match[str]) -> str:
     """Return a token as strict JSON has it, with as many lines."""
+    pause()
     token = match[0]
     match match.lastgroup:
         case "single":

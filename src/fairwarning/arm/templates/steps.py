@@ -35,6 +35,7 @@ from fairwarning.arm.templates.values import (
     quote,
     section,
 )
+from fairwarning.arm.turns import pause
 from fairwarning.core.record import changed
 
 DEPLOYMENT = "microsoft.resources/deployments"
@@ -366,7 +367,10 @@ class StepOrder:
 
     def sorted(self) -> Iterator[TemplateStep]:
         """Yield the enabled steps in their order."""
-        sorter = TopologicalSorter(self._before)
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for number, before in self._before.items():
+            pause()
+            sorter.add(number, *before)
         try:
             sorter.prepare()
         except CycleError as error:
@@ -376,6 +380,7 @@ class StepOrder:
             raise TemplateError(f"these resources have circular dependencies: {cycle}") from None
         ready = sorted(sorter.get_ready())
         while ready:
+            pause()
             first = heappop(ready)
             yield self._enabled[first]
             sorter.done(first)
@@ -385,15 +390,15 @@ class StepOrder:
     def _dependencies(self, step: TemplateStep) -> set[int]:
         """Return the numbers of the steps before this one; a disabled step has no number."""
         targets: list[str] = []
-        for text, name in step.depends_on:
-            with at(f"{step.place}.dependsOn"):
+        with at(f"{step.place}.dependsOn"):
+            for text, name in step.depends_on:
                 resolved = self._resolve(name)
-                if resolved is None or any(target not in self._numbers for target in resolved):
+                if resolved is None or not all(map(self._numbers.__contains__, resolved)):
                     raise TemplateError(
                         f"{text} is not a resource of this template, or the name of several"
                     )
-            self._budget.spend(len(resolved))
-            targets += resolved
+                self._budget.spend(len(resolved))
+                targets += resolved
         for name in step.after:
             resolved = self._resolve(name) or ()
             self._budget.spend(len(resolved))

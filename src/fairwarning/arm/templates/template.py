@@ -77,6 +77,7 @@ class Template:
         order = StepOrder(builder.steps, self.names.resolve, self.budget)
         self.resources = tuple(order.sorted())
         self.dependencies = order.dependencies()
+        self.bodies: dict[str, dict[str, Any]] = {}  # by the key of the step: evaluated before
         self._outputs: dict[str, tuple[Rules, Node, Node]] = {}
         for name, output in section(raw, "outputs", dict).items():
             with at(f"outputs.{name[:60]}"):

@@ -1,6 +1,5 @@
 """What every handler of the control plane uses: the fleet, its resources and the settings."""
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,6 +13,7 @@ from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token
 from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.turns import ComputeTurns
 from fairwarning.arm.types.deployment_queue import DeploymentQueue
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, MACHINE
 from fairwarning.arm.types.resource_type import ResourceTypes
@@ -45,18 +45,17 @@ class ArmContext:
     settings: ArmSettings
     tokens: IssuedTokens
     types: ResourceTypes
-    _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _computing: ComputeTurns = field(default_factory=ComputeTurns)
     _deployments: DeploymentQueue = field(default_factory=DeploymentQueue)
 
     def deploying(self, request: ArmRequest) -> AbstractAsyncContextManager[None]:
         """Wait for the client's other deployments; reads go on."""
         return self._deployments.turn(request, self.fleet.reader.share)
 
-    async def compute(self, function: Callable[[], T]) -> T:
-        """Call a pure function that may take long in a thread, one at a time; reads go on (IB4)."""
+    async def compute(self, client: str, function: Callable[[], T]) -> T:
+        """Call a pure function that may take long, in turn with other clients; reads go on."""
         with self.fleet.reader.share.elsewhere():
-            async with self._computing:
-                return await asyncio.to_thread(function)
+            return await self._computing.run(client, function)
 
     def store_id(self, id_: AzureId) -> str:
         """Return the id in the store. A stored type is found by its path: below its parent's."""
