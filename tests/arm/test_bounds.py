@@ -1,16 +1,23 @@
 """What one request may cost: long lists and names are refused, or read in steps (IB4)."""
 
 import asyncio
+import json
+import re
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fairwarning.arm.compute import instances, targets
-from fairwarning.arm.http.request import BODY_BYTES
-from fairwarning.arm.types import context, users
+from fairwarning.arm.http.azure_id import AzureId, parse_id
+from fairwarning.arm.http.request import BODY_BYTES, decode_body
+from fairwarning.arm.types import context, references, stored, users, writing
 from fairwarning.arm.types.references import REFERENCES_MAX
 from fairwarning.arm.types.registered import PARTS_MAX
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core import limits
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Resource
@@ -39,7 +46,8 @@ from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("X7")
 
-ACCOUNTS = "/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts"
+GROUP = "/resourceGroups/rg"
+ACCOUNTS = f"{GROUP}/providers/Microsoft.Storage/storageAccounts"
 
 
 def named(count: int, **properties: object) -> list[Json]:
@@ -76,6 +84,131 @@ def test_lists_that_are_too_long(arm: ArmHarness, path: str, properties: Json, t
     assert response.status == 400
     assert text in response.error_message
     assert state(arm) == before
+
+
+def body_of(characters: int) -> Json:
+    """Return the body of a stored resource that has about as many characters."""
+    return {"properties": {"text": "x" * characters}}
+
+
+@pytest.mark.parametrize("path", [f"{ACCOUNTS}/a", VM])
+def test_a_body_that_is_too_long(
+    arm: ArmHarness, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that no resource can need is refused before it is decoded."""
+    decoded: list[int] = []
+
+    def decode(raw: bytes) -> Json:
+        decoded.append(len(raw))
+        return decode_body(raw)
+
+    monkeypatch.setattr(writing, "decode_body", decode)
+    long = body_of(6 * limits.RESOURCE_CHARACTERS)
+    assert refused(arm.put(path, long)) == (413, "RequestContentTooLarge")
+    assert decoded == []
+    assert arm.put(f"{ACCOUNTS}/a", body_of(1000)).status == 201
+    assert len(decoded) == 1
+
+
+def test_a_body_with_escapes(arm: ArmHarness) -> None:
+    """What counts is the length of the document, not that of the text that the client sends."""
+    text = "\u00e9" * (limits.RESOURCE_CHARACTERS - 2048)
+    assert len(json.dumps(text)) > 5 * limits.RESOURCE_CHARACTERS
+    assert arm.put(f"{ACCOUNTS}/a", {"properties": {"text": text}}).status == 201
+    assert arm.get(f"{ACCOUNTS}/a").json["properties"]["text"] == text
+
+
+def test_a_document_that_is_too_long(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is twice as long as a stored one may be is refused before it is compared."""
+    planned: list[str] = []
+
+    async def plan(write: ResourceWrite, _body: Json) -> DesiredResource:
+        planned.append(write.name)
+        raise AssertionError
+
+    monkeypatch.setattr(stored, "_plan", plan)
+    long = body_of(2 * limits.RESOURCE_CHARACTERS)
+    assert refused(arm.put(f"{ACCOUNTS}/a", long)) == (413, "RequestContentTooLarge")
+    assert planned == []
+
+
+@pytest.mark.parametrize("path", [f"{ACCOUNTS}/a", VM, GROUP])
+def test_a_long_body_is_parsed_in_a_thread(
+    arm: ArmHarness, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short one is parsed at once."""
+    threads: list[int] = []
+
+    def decode(raw: bytes) -> Json:
+        threads.append(threading.get_ident())
+        return decode_body(raw)
+
+    monkeypatch.setattr(writing, "decode_body", decode)
+    for count in (10, 10_000):
+        body = {"location": "local", "tags": {}, "properties": {"list": ["x"] * count}}
+        assert arm.put(path, body).status in {200, 201}
+    first, second = threads
+    assert first == threading.get_ident() != second
+
+
+def test_only_ids_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other strings of a document are passed over, however long or many they are."""
+    read: list[int] = []
+    string = references._STRING
+
+    class Counted:
+        def match(self, text: bytes, start: int) -> re.Match[bytes] | None:
+            read.append(start)
+            return string.match(text, start)
+
+    monkeypatch.setattr(references, "_STRING", Counted())
+    texts = ["x" * 100_000, *map(str, range(1000)), '"/subscriptions/a', "\\/subscriptions/a"]
+    assert [*references._ids({"a": texts})] == []
+    assert read == []
+    id_ = '/SubScriptions/a"b\\'
+    assert [*references._ids({"a": [*texts, id_, *texts], id_: "b"})] == [id_, id_]
+    assert len(read) == 2
+
+
+def test_too_many_ids(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once there are too many, no more are read."""
+    parsed = 0
+
+    def parse(text: object) -> AzureId | None:
+        nonlocal parsed
+        parsed += 1
+        return parse_id(text)
+
+    monkeypatch.setattr(references, "parse_id", parse)
+    many = [f"{IDS[0]}{number}" for number in range(2 * REFERENCES_MAX)]
+    assert arm.put(f"{ACCOUNTS}/a", {"properties": {"ids": many}}).status == 400
+    assert parsed == REFERENCES_MAX + 1
+
+
+def test_others_go_on_while_ids_are_read(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the same id is read again and again."""
+    turn, turns = 0, Counter[int]()
+    ids = references._ids
+
+    def count(body: Json) -> Iterator[str]:
+        for text in ids(body):
+            turns[turn] += 1
+            yield text
+
+    monkeypatch.setattr(references, "_ids", count)
+    body = {"properties": {"ids": [f"{SUBSCRIPTION}{GROUP}"] * 1000}}
+
+    async def write() -> None:
+        nonlocal turn
+        task = asyncio.create_task(arm.send_async("PUT", f"{ACCOUNTS}/a", body))
+        while not task.done():
+            await asyncio.sleep(0)
+            turn += 1
+        assert (await task).status == 201
+
+    arm.run(write())
+    assert turns.total() == 1000
+    assert max(turns.values()) <= references._AT_ONCE
 
 
 def test_too_many_instance_ids(arm: ArmHarness) -> None:
@@ -212,7 +345,7 @@ def test_the_oldest_deployments_are_removed(
 ) -> None:
     """As on Azure, a group keeps a number of them."""
     monkeypatch.setattr("fairwarning.arm.resources.deployment_documents.DEPLOYMENTS_MAX", 10)
-    deployments = f"{arm_group()}/providers/Microsoft.Resources/deployments"
+    deployments = f"{GROUP}/providers/Microsoft.Resources/deployments"
     for number in (3, 1, *range(10, 22)):
         arm.advance(1)
         assert arm.put(f"{deployments}/d{number}", deployment()).status == 201
@@ -225,8 +358,3 @@ def test_the_oldest_deployments_are_removed(
     monkeypatch.setattr(FleetReader, "list_ids", fail)
     assert arm.put(f"{deployments}/last", deployment()).status == 201
     assert arm.get(f"{deployments}/last").status == 200
-
-
-def arm_group() -> str:
-    """Return the path of the usual group."""
-    return ACCOUNTS.partition("/providers")[0]

@@ -85,14 +85,8 @@ class ArmRequest:
         return self._raw
 
     async def body(self) -> Body:
-        """Return the JSON object of the body; an empty body is an empty object."""
-        raw = await self.read()
-        check_values(raw, BODY_VALUES)
-        try:
-            body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise azure_error("InvalidRequestContent/no object") from error
-        return body
+        """Return the JSON object of the body."""
+        return decode_body(await self.read())
 
     def link(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a URL of this service."""
@@ -142,6 +136,16 @@ def check_values(raw: bytes, most: int) -> None:
     """Refuse a body that may have more values, before it is decoded."""
     if raw.count(b",") >= most:
         raise azure_error("RequestContentTooLarge/values", most=most)
+
+
+def decode_body(raw: bytes) -> Body:
+    """Return the JSON object of a body; an empty body is an empty object."""
+    check_values(raw, BODY_VALUES)
+    try:
+        body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise azure_error("InvalidRequestContent/no object") from error
+    return body
 
 
 async def read_bytes(request: Request) -> bytes:

@@ -9,7 +9,6 @@ from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_respon
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.network.subnets import RESERVATION
-from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents, writing
 from fairwarning.arm.types.context import STORED, ArmContext, new_operation
 from fairwarning.arm.types.names import GROUP, INSTANCE, MACHINE, SCALE_SET
@@ -50,7 +49,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
-    body = schema.normalize(GROUP, documents.sanitize(await request.body()))
+    body = await writing.parse_body(context, request, GROUP)
     body = documents.without_read_only(body)
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)

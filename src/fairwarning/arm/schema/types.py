@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairwarning.arm.http.errors import ArmError, invalid_value
+from fairwarning.arm.turns import pause
 from fairwarning.service.resources import GROUP
 
 _WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*", re.ASCII)
@@ -153,6 +154,7 @@ class Shape:
     def convert(self, value: Any, path: str) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
         if not isinstance(value, dict):
             raise invalid_value(path or "the request body", value, "an object")
+        pause()
         result = {}
         unknown = 0
         for key, part in value.items():

@@ -8,6 +8,7 @@ import msgspec
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.errors import invalid_value as invalid_value  # noqa: PLC0414  (handlers use it)
 from fairwarning.arm.http.request import Body
+from fairwarning.arm.turns import pause
 from fairwarning.core import limits
 from fairwarning.core.model import Resource
 
@@ -72,10 +73,10 @@ def without(body: Body, *path: str) -> Body:
     return {**body, first: without(inner, *rest)} if isinstance(inner, dict) else body
 
 
-def encode(body: Body) -> str:
+def encode(body: Body, times: int = 1) -> str:
     """Return the body as JSON for the store; refuse one that is too long."""
     encoded = _encode(body).decode()
-    if len(encoded) > limits.RESOURCE_CHARACTERS:
+    if len(encoded) > limits.RESOURCE_CHARACTERS * times:
         size, most = len(encoded), limits.RESOURCE_CHARACTERS
         raise azure_error("RequestContentTooLarge/resource", size=size, most=most)
     return encoded
@@ -95,6 +96,7 @@ def sanitize(value: Any, depth: int = 0, *, keep_nulls: bool = False) -> Any:  #
     """Return the value without secrets and without nulls, which clients send for "not set"."""
     if depth > _DEPTH:
         raise azure_error("InvalidRequestContent/too deep", depth=_DEPTH)
+    pause()
     if isinstance(value, dict):
         return {
             key: sanitize(part, depth + 1, keep_nulls=keep_nulls)

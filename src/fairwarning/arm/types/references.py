@@ -25,7 +25,9 @@ from fairwarning.service import resources
 
 REFERENCES_MAX = 1000
 """References of one resource: each is looked up when it is written."""
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')  # in JSON
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')  # in JSON
+_ID = b'"/subscriptions/'
+_AT_ONCE = 50  # ids that are read before other requests go on
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ async def check(write: ResourceWrite, body: Body) -> tuple[list[str], list[str]]
         for reference in BY_SOURCE.get(write.id.kind.lower(), ())
         for link in links(body, reference.path)
     ]
-    others = _other_ids(write, body)
+    others = await _other_ids(write, body)
     if len(linked) + len(others) > REFERENCES_MAX:
         raise azure_error("InvalidResourceReference/too many", most=REFERENCES_MAX)
     typed = [(reference, link, _expected_id(link, reference.target)) for reference, link in linked]
@@ -155,22 +157,33 @@ async def user_path(context: ArmContext, row: Resource) -> str:
     return context.path_of(user) if user else "that is being deleted"
 
 
-def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
-    """Return the ids of resources in a body, without those of the resource and its own parts."""
+async def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
+    """Return the ids in a body, without those of the resource and its parts, if not too many."""
     own = f"{write.path.lower()}/"
-    texts = {text.lower(): text for text in _ids(body)}
-    return {
-        lower: id_
-        for lower, text in texts.items()
-        if not f"{lower}/".startswith(own) and (id_ := parse_id(text)) and id_.group
-    }
+    others: dict[str, AzureId] = {}
+    for number, text in enumerate(_ids(body), 1):
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)  # other requests go on
+        lower = text.lower()
+        if lower in others or f"{lower}/".startswith(own):
+            continue
+        if (id_ := parse_id(text)) and id_.group:
+            others[lower] = id_
+        if len(others) > REFERENCES_MAX:
+            break
+    return others
 
 
 def _ids(body: Body) -> Iterator[str]:
-    """Yield the strings and names of members in a body that begin like an id."""
-    for text in _STRING.findall(msgspec.json.encode(body)):
-        if text[1:16].lower() == b"/subscriptions/":
-            yield msgspec.json.decode(text)
+    """Yield the strings and names of members in a body that begin like an id; read no others."""
+    encoded = msgspec.json.encode(body)
+    lower, end = encoded.lower(), 0
+    while (start := lower.find(_ID, end)) >= 0:
+        end = start + 1
+        is_string = encoded[start - 1 : start] != b"\\"  # else it is a quote in a string
+        if is_string and (text := _STRING.match(encoded, start)):
+            yield msgspec.json.decode(text[0])
+            end = text.end()
 
 
 async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resource]:

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fairwarning.arm.catalogue import normalize_region
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import azure_error
-from fairwarning.arm.http.request import ArmRequest, Body
+from fairwarning.arm.http.request import ArmRequest, Body, decode_body
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource, Plan
+from fairwarning.core import limits
 from fairwarning.core.commands import Command, Remove, operation_of
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
@@ -20,6 +22,9 @@ from fairwarning.core.model import Operation, Resource
 
 _ATTEMPTS = 10  # another client may write the same resource, or one that it uses, at the same time
 _PLAN_AGAIN = frozenset({"Changed", "InUse"})  # the next plan sees what changed, or refuses
+_RAW_BYTES = 6 * limits.RESOURCE_CHARACTERS  # of a body: JSON may write a character as \u0041
+_SHORT_BYTES = 16 * 1024  # of a body that takes no other request's time
+_COMPUTED = 2  # times the limit of a resource, with the members that clients read and send back
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.()\-]{0,88}[A-Za-z0-9_()\-]|[A-Za-z0-9_]", re.ASCII)
 
 
@@ -71,17 +76,33 @@ class WriteResult:
     operation: Operation | None = None
 
 
+async def parse_body(
+    context: ArmContext, request: ArmRequest, kind: str, *, acts: bool = True
+) -> Body:
+    """Return the body in Azure's form, if the type acts; a long one is parsed in a thread (IB4)."""
+    raw = await request.read()
+    if len(raw) > _RAW_BYTES:
+        raise azure_error("RequestContentTooLarge/request", most=_RAW_BYTES)
+    parse = partial(_parse, raw, kind, acts=acts)
+    return parse() if len(raw) <= _SHORT_BYTES else await context.compute(request.actor, parse)
+
+
+def _parse(raw: bytes, kind: str, *, acts: bool) -> Body:
+    body: Body = documents.sanitize(decode_body(raw), keep_nulls=not acts)
+    documents.encode(body, _COMPUTED)
+    return schema.normalize(kind, body) if acts else body
+
+
 async def parse_write(
     context: ArmContext, request: ArmRequest, id_: AzureId, operation: str = ""
 ) -> ResourceWrite:
     """Return the write that a PUT or PATCH requests."""
     headers = request.http.headers
-    acts = context.types.acts(id_.kind)
-    body: Body = documents.sanitize(await request.body(), keep_nulls=not acts)
+    body = await parse_body(context, request, id_.kind, acts=context.types.acts(id_.kind))
     return ResourceWrite(
         context=context,
         id=id_,
-        body=schema.normalize(id_.kind, body) if acts else body,
+        body=body,
         version=request.version,
         actor=request.actor,
         operation=operation,
