@@ -135,7 +135,7 @@ def test_a_shared_folder_that_hangs(tmp_path: Path) -> None:
         event = cloud.freeze("db_0", "db_1")
         agent.wait_until(lambda: home.ran().count("drain") == 3)
         (shared / "hangs").unlink()
-        agent.wait_until((shared / event.id.upper() / "db_0").exists)
+        agent.wait_until((shared / "events" / event.id.upper() / "db_0").exists)
         agent.wait_until(lambda: "can be queried again" in agent.output())
         assert agent.stop() < 5
         assert agent.process.returncode == 0

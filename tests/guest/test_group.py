@@ -42,6 +42,11 @@ def folders(place: Path) -> list[SharedFolder]:
     return folders
 
 
+def files_in(place: Path) -> set[str]:
+    """Return the files and folders below a folder."""
+    return {path.relative_to(place).as_posix() for path in place.rglob("*")}
+
+
 def signal_ready(folder: SharedFolder, shared: Event = SHARED) -> None:
     """Signal readiness, and write it as the next heartbeat does."""
     folder.signal(shared, ready=True)
@@ -143,7 +148,8 @@ def test_a_folder_that_fails_keeps_the_wishes(tmp_path: Path) -> None:
 def test_an_error_about_one_event_concerns_no_other(tmp_path: Path) -> None:
     """IB1: something is in the way of its folder."""
     first, second, _ = folders(tmp_path)
-    (tmp_path / "B").write_text("", "utf-8")
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "B").write_text("", "utf-8")
     for name in ("B", "C"):
         second.signal(event(name, *NAMES), ready=True)
     with pytest.raises(OSError, match="B"):
@@ -181,7 +187,7 @@ def test_a_folder_that_hangs_blocks_nothing(
 
 
 def test_finished_events_are_removed(tmp_path: Path) -> None:
-    """Each machine deletes its own file, the last one the folder."""
+    """Each machine deletes its own file, the last one the event's folder."""
     first, second, _ = folders(tmp_path)
     signal_ready(first)
     signal_ready(second)
@@ -191,11 +197,11 @@ def test_finished_events_are_removed(tmp_path: Path) -> None:
     second.forget("a")
     second.forget("A")
     second.heartbeat()
-    assert [path.name for path in tmp_path.iterdir()] == ["alive"]
+    assert files_in(tmp_path) == {"alive", *(f"alive/{name}" for name in NAMES), "events"}
 
 
 def test_the_files_of_a_deleted_machine_are_removed(tmp_path: Path) -> None:
-    """It is silent for a week, by the clock of the folder; nothing else is touched."""
+    """It is silent for a week, by the clock of the folder."""
     first, second, third = folders(tmp_path)
     for folder in (first, second, third):
         folder.signal(SHARED, ready=True)
@@ -203,16 +209,27 @@ def test_the_files_of_a_deleted_machine_are_removed(tmp_path: Path) -> None:
     second.signal(event("B", "vm-2"), ready=False)
     second.heartbeat()
     long_ago = time.time() - 8 * 24 * 3600
-    for path in (tmp_path / "alive" / "vm-2", tmp_path / "A" / "vm-3"):
+    for path in (tmp_path / "alive" / "vm-2", tmp_path / "events" / "A" / "vm-3"):
         os.utime(path, (long_ago, long_ago))
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "of a user").touch()
     SharedFolder(tmp_path, "vm-1").heartbeat()
-    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
-    assert files == {
-        *("alive", "alive/vm-1", "alive/vm-3", "A", "A/vm-1", "A/vm-3"),
-        *("notes", "notes/of a user"),
+    assert files_in(tmp_path) == {
+        *("alive", "alive/vm-1", "alive/vm-3"),
+        *("events", "events/A", "events/A/vm-1", "events/A/vm-3"),
     }
+
+
+def test_what_others_keep_in_the_folder_is_never_removed(tmp_path: Path) -> None:
+    """Not even a file with the name of a deleted machine, nor an empty folder."""
+    folders(tmp_path)
+    long_ago = time.time() - 8 * 24 * 3600
+    os.utime(tmp_path / "alive" / "vm-2", (long_ago, long_ago))
+    for path in (tmp_path / "backups" / "vm-2", tmp_path / "backups" / "vm-2.failed"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (tmp_path / "logs").mkdir()
+    before = files_in(tmp_path)
+    SharedFolder(tmp_path, "vm-1").heartbeat()
+    assert before - files_in(tmp_path) == {"alive/vm-2"}
 
 
 def test_a_machine_that_failed(tmp_path: Path) -> None:

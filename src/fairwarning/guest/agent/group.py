@@ -93,6 +93,7 @@ class _Wish(Enum):
 class SharedFolder:
     """A shared folder with one file for a machine's heartbeat and one for its readiness or failure.
 
+    They are in the subfolders `alive` and `events/ID`; anything else in it is not ours.
     Only changes of modification times count, so the machines' clocks may differ. `signal` and
     `forget` only store the wish. The file work follows with the next heartbeat, in its own thread,
     because a network folder may hang.
@@ -100,6 +101,8 @@ class SharedFolder:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
+        self._alive = folder / "alive"
+        self._events = folder / "events"
         self._name = normalize_name(name)
         self._lock = threading.Lock()
         self._wishes: dict[str, _Wish] = {}  # by event
@@ -166,13 +169,12 @@ class SharedFolder:
         return self._working is not None and self._working.is_alive()
 
     def _write_files(self) -> None:
-        alive = self._folder / "alive"
-        alive.mkdir(parents=True, exist_ok=True)
-        own = alive / _file_name(self._name)
+        self._alive.mkdir(parents=True, exist_ok=True)
+        own = self._alive / _file_name(self._name)
         own.touch()
         if time.monotonic() - self._cleaned_at > _CLEAN_SECONDS:
             self._cleaned_at = time.monotonic()
-            self._remove_machines(alive, own.stat().st_mtime - _DELETED_SECONDS)
+            self._remove_machines(own.stat().st_mtime - _DELETED_SECONDS)
         with self._lock:
             wishes = dict(self._wishes)
         errors = [error for item in wishes.items() if (error := self._try_to_fulfil(*item))]
@@ -190,21 +192,20 @@ class SharedFolder:
                 del self._wishes[event]
         return None
 
-    def _remove_machines(self, alive: Path, before: float) -> None:
+    def _remove_machines(self, before: float) -> None:
         """Remove the files of machines that are silent since then, by the clock of the folder.
 
         They were probably deleted. One that comes back writes its files again.
         """
-        for sign in alive.iterdir():
+        for sign in self._alive.iterdir():
             modified = _modified(sign)
             if modified is None or modified >= before:
                 continue
-            for folder in self._folder.iterdir():
-                if folder != alive and folder.is_dir():
-                    (folder / sign.name).unlink(missing_ok=True)
-                    (folder / f"{sign.name}.failed").unlink(missing_ok=True)
-                    with suppress(OSError):  # it has files of other machines
-                        folder.rmdir()
+            for folder in self._events.glob("*"):  # none if there never was an event
+                (folder / sign.name).unlink(missing_ok=True)
+                (folder / f"{sign.name}.failed").unlink(missing_ok=True)
+                with suppress(OSError):  # it has files of other machines
+                    folder.rmdir()
             sign.unlink(missing_ok=True)
 
     def _fulfil(self, folder: Path, wish: _Wish) -> None:
@@ -224,14 +225,14 @@ class SharedFolder:
 
     def _read_files(self, event: Event) -> tuple[dict[str, float | None], set[str], set[str]]:
         names = [normalize_name(resource) for resource in event.resources]
-        alive, folder = self._folder / "alive", self._event_folder(event.id)
-        signs = {name: _modified(alive / _file_name(name)) for name in names}
+        folder = self._event_folder(event.id)
+        signs = {name: _modified(self._alive / _file_name(name)) for name in names}
         ready = {name for name in names if _modified(folder / _file_name(name)) is not None}
         failed = {name for name in names if _modified(folder / _failed_name(name)) is not None}
         return signs, ready, failed
 
     def _event_folder(self, event: str) -> Path:
-        return self._folder / _file_name(event.upper())
+        return self._events / _file_name(event.upper())
 
 
 def _file_name(name: str) -> str:
