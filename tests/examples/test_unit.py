@@ -40,6 +40,7 @@ def test_the_paths_are_those_of_the_agent() -> None:
     if sys.platform == "linux":
         assert f"/var/lib/{settings['StateDirectory']}" == str(system.state_folder())
         assert settings["ExecStart"].endswith(f"agent run --config {system.config_file()}")
+    assert settings["Environment"] == "FAIRWARNING_BOOT_ID=%b"  # which ProcSubset hides
     assert settings["ProtectSystem"] == "strict"
     assert settings["NoNewPrivileges"] == "yes"
     assert settings["CapabilityBoundingSet"] == ""

@@ -18,6 +18,7 @@ from fairwarning.guest.agent import system
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.hook_processes import HookProcess, HookProcesses
 from fairwarning.guest.events import Phase
+from tests.fixtures.hidden_proc import run_python
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import AgentProcess, one_machine
@@ -194,6 +195,25 @@ def test_a_damaged_record_is_reported_and_deleted(
     HookProcesses(tmp_path).end_previous()
     assert "17 is not a record of a running hook" in caplog.text
     assert not path.exists()
+
+
+IN_A_SANDBOX = """
+import subprocess
+from fairwarning.guest.agent import system
+with subprocess.Popen(["sleep", "600"], start_new_session=True) as program:
+    mark = system.process_mark(program.pid)
+    print(f"boot: {system.boot_id()}")
+    print(system.is_same_group(program.pid, mark, ""))
+    print(system.is_same_group(program.pid, f"{mark}0", ""))
+    program.kill()
+"""
+
+
+@pytest.mark.parametrize("boot", ["", "b007"])
+def test_a_program_is_recognized_in_a_sandbox_that_hides_the_boot_id(boot: str) -> None:
+    """The service manager may pass the id on; without one the start of the program is left."""
+    lines = run_python(IN_A_SANDBOX, FAIRWARNING_BOOT_ID=boot)
+    assert lines == [f"boot: {boot}", "True", "False"]
 
 
 def test_marks_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:

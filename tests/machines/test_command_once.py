@@ -16,6 +16,7 @@ import pytest
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import start_time
 from fairwarning.machines.command.record import KEPT_DAYS
+from tests.fixtures.hidden_proc import run_python
 from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import wait_until_async
 from tests.machines.command_harness import (
@@ -203,6 +204,22 @@ async def test_a_program_without_a_keeper_takes_too_long(harness: CommandHarness
     os.kill(int(harness.log()[0][4]), signal.SIGKILL)
     assert await harness.result() == "took too long and was ended"
     assert harness.words() == ["begun"]
+
+
+START_TIMES = """
+import os
+from fairwarning.machines.command.program import start_time
+for process in (os.getpid(), os.getppid()):
+    print(start_time(process))
+"""
+
+
+@pytest.mark.parametrize("boot", ["", "b007"])
+def test_programs_have_a_start_time_in_a_sandbox_that_hides_the_boot_id(boot: str) -> None:
+    """Otherwise an orphan would not be waited for, and its impact would be executed beside it."""
+    own, other = run_python(START_TIMES, FAIRWARNING_BOOT_ID=boot)
+    assert own.rpartition(" ")[0] == other.rpartition(" ")[0] == boot
+    assert own != other
 
 
 @with_command_harness

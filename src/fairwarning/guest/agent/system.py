@@ -23,6 +23,7 @@ else:
 _TASKKILL_SECONDS = 5.0  # it usually takes a fraction of a second
 _PS_SECONDS = 5.0  # the same
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_BOOT_ID_VARIABLE = "FAIRWARNING_BOOT_ID"  # for a sandbox that hides the file
 
 # --- Programs -------------------------------------------------------------------------------------
 
@@ -125,15 +126,15 @@ else:
 
 
 def boot_id() -> str:
-    """Return a text that differs after each boot of the machine; empty except on Linux."""
-    return _read_text(_BOOT_ID)
+    """Return a text that differs after each boot of the machine; empty if it is unknown."""
+    return os.environ.get(_BOOT_ID_VARIABLE, "") or _read_text(_BOOT_ID)
 
 
 def process_mark(process: int) -> str:
     """Return a text that no later process with this id has; empty if it has ended or on Windows."""
     if sys.platform == "linux":
-        boot, status = boot_id(), _process_status(process)
-        return f"{boot} {status[1]}" if boot and status else ""
+        status = _process_status(process)
+        return f"{boot_id()} {status[1]}" if status else ""
     elif sys.platform == "win32":  # noqa: RET505  (mypy checks one platform at a time)
         return ""
     else:

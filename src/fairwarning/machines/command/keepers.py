@@ -16,13 +16,14 @@ from pathlib import Path
 
 from fairwarning.machines.command import keeper
 from fairwarning.machines.command.keeper import CommandRun
-from fairwarning.machines.command.program import ProgramExit, output_lines
+from fairwarning.machines.command.program import BOOT_ID_VARIABLE, ProgramExit, output_lines
 
 # Environment variables that programs get: those they need to find their tools, their user and their
-# agents. No others, as the service's environment may hold a database password.
+# agents, and the one by which a keeper knows the boot. No others, as the service's environment may
+# hold a database password.
 PASSED_ENVIRONMENT = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
-    *("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "LIBVIRT_DEFAULT_URI"),
+    *("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "LIBVIRT_DEFAULT_URI", BOOT_ID_VARIABLE),
 )
 _CHUNK_BYTES = 64 * 1024
 _ANSWER_SECONDS = 15.0  # after the limit and the grace: a program that is killed, a slow disk
