@@ -29,7 +29,7 @@ from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
 from fairwarning.guest.events import EventType, Phase
 from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver
-from tests.guest.agents import one_machine, run_agent_command
+from tests.guest.agents import AgentFolder, AgentProcess, one_machine, run_agent_command
 from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G8")
@@ -286,6 +286,33 @@ def test_an_endpoint_without_instance_metadata(
     assert "GET /metadata/instance/compute/name" in failed
     assert "events can be read and approved" in failed
     assert "set `name` in its configuration" in failed
+
+
+@pytest.mark.spec("G3")
+@pytest.mark.parametrize("known", ["vm-1", "_VM-1", ""])
+def test_a_name_that_the_endpoint_does_not_contradict(tmp_path: Path, known: str) -> None:
+    """It spells it otherwise, or has no instance metadata, which is why a name may be set."""
+    with Double(name=known) as azure:
+        config = AgentConfig(endpoint=azure.url, name="vm-1", state=tmp_path)
+        (result,) = results(config, "machine")
+    assert (result.ok, result.detail) == (True, "vm-1")
+
+
+@pytest.mark.spec("G3")
+def test_a_name_that_the_endpoint_contradicts(tmp_path: Path) -> None:
+    """No event would concern this machine: the check fails with both names, and a run warns."""
+    home = AgentFolder(tmp_path, "", name="web000001")
+    with Double(name="web_1") as azure:
+        home.endpoint = azure.url
+        done = run_agent_command("agent", "check", "--config", str(home.config()))
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "the endpoint calls this machine web_1" in agent.output())
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if not line.startswith("ok ")] == [
+        "FAILED  machine    web000001, but the endpoint calls this machine web_1",
+        "        next step: remove `name` from the configuration, or set it to web_1",
+    ]
+    assert "the configuration has name = 'web000001'" in agent.output()
 
 
 @pytest.mark.spec("G7")

@@ -33,7 +33,12 @@ from fairwarning.guest.agent.actions import (
 )
 from fairwarning.guest.agent.agent_metrics import render
 from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.agent.endpoint_threads import ApprovalSender, DocumentReader, EndpointContact
+from fairwarning.guest.agent.endpoint_threads import (
+    ApprovalSender,
+    DocumentReader,
+    EndpointContact,
+    warn_about_name,
+)
 from fairwarning.guest.agent.event_state import ApprovalResult, shift
 from fairwarning.guest.agent.group import PeerDirectory, create_peers
 from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
@@ -152,7 +157,7 @@ class Agent:
                 continue
 
     def _prepare(self, contact: EndpointContact, entries: Iterable[AgentJournalEntry]) -> None:
-        self._reader, self._name = contact.reader, contact.name
+        self._endpoint, self._reader, self._name = contact.endpoint, contact.reader, contact.name
         name = contact.name
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
@@ -295,6 +300,9 @@ class Agent:
         if self._has_document:
             return self._plan.read(document, now)
         self._has_document = True
+        if self._config.name:
+            warn = partial(warn_about_name, self._endpoint, self._name)
+            self._try("", partial(self._start_thread, "name", warn))
         return self._plan.resume(document, now, _boot_event(self._name))
 
     def _perform(self, actions: Iterable[Action]) -> None:

@@ -33,7 +33,14 @@ from fairwarning.guest.agent.notices import NotifySettings
 from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Event, EventSource, EventStatus, EventType, date_text
+from fairwarning.guest.events import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    date_text,
+    normalize_name,
+)
 
 ENDPOINT_SECONDS = 10.0
 _KUBERNETES = "fairwarning.guest.agent.kubernetes"
@@ -111,11 +118,19 @@ def _check_endpoint(config: AgentConfig) -> Iterator[AgentCheck]:
 
 
 def _check_name(config: AgentConfig, client: ScheduledEvents) -> AgentCheck:
+    """Check that the endpoint has a name for this machine, or does not contradict `name`."""
     try:
-        return AgentCheck(ok=True, what="machine", detail=config.name or client.me())
+        known = client.me()
     except FairwarningError as error:
+        if config.name:  # it may be set because the endpoint cannot tell
+            return AgentCheck(ok=True, what="machine", detail=config.name)
         step = "set `name` in the configuration"
         return AgentCheck(ok=False, what="machine", detail=error.message, next_step=step)
+    if config.name and normalize_name(config.name) != normalize_name(known):
+        detail = f"{config.name}, but the endpoint calls this machine {known}"
+        step = f"remove `name` from the configuration, or set it to {known}"
+        return AgentCheck(ok=False, what="machine", detail=detail, next_step=step)
+    return AgentCheck(ok=True, what="machine", detail=config.name or known)
 
 
 def describe_event(event: Event) -> str:

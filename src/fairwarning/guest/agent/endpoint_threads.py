@@ -17,7 +17,7 @@ from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Document, Event, SkippedEvent
+from fairwarning.guest.events import Document, Event, SkippedEvent, normalize_name
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +110,21 @@ class DocumentReader:
         for _ in set(document.skipped) - set(self._skipped):
             agent_metrics.MALFORMED_EVENTS.add()
         self._skipped = document.skipped
+
+
+def warn_about_name(endpoint: str, name: str) -> None:
+    """Warn if the endpoint knows this machine by another name than the configuration."""
+    try:
+        with ScheduledEvents(endpoint) as client:
+            known = client.me()
+    except FairwarningError:
+        return  # `name` may be set because the endpoint cannot tell
+    if normalize_name(known) != normalize_name(name):
+        text = (
+            "the configuration has name = %r, but the endpoint calls this machine %s, whose events"
+            " are ignored: remove `name`, or set it to that"
+        )
+        log.warning(text, name, known)
 
 
 class ApprovalSender:
