@@ -39,6 +39,9 @@ ALL_STEPS = (
     AgentJournalEntry("approved", "A"),
     AgentJournalEntry("over", "A", cancelled=True),
 )
+RETYPED = AgentJournalEntry(
+    "seen", "B", seen=event("B"), kinds=frozenset({("Freeze", "User"), ("", "")})
+)
 FORGOTTEN = AgentJournalEntry("forgotten", "A")
 
 
@@ -63,10 +66,10 @@ def test_entries_round_trip(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     with opened(folder) as (journal, entries):
         assert entries == []
-        for entry in ALL_STEPS:
+        for entry in (*ALL_STEPS, RETYPED):
             journal.write(entry)
-    assert stored_entries(folder) == list(ALL_STEPS)
-    assert stored_entries(folder) == list(ALL_STEPS)
+    assert stored_entries(folder) == [*ALL_STEPS, RETYPED]
+    assert stored_entries(folder) == [*ALL_STEPS, RETYPED]
     assert (folder / "journal").stat().st_mode & 0o077 == 0
 
 
@@ -116,6 +119,7 @@ def test_an_incomplete_last_line_is_ignored(tmp_path: Path, cut: int) -> None:
         b'{"step":"seen"}',
         b'{"step":"seen","event":"A","seen":{"EventId":"A"}}',
         b'{"step":"seen","event":"A","seen":[1]}',
+        b'{"step":"seen","event":"A","kinds":["x"]}',
         b'{"step":"begun","event":"A","phase":"schedulex","hook":"drain"}',
         b'{"step":"begun","event":"A","phase":"changed","hook":"drain"}',
         b'{"step":"begun","event":"A","hook":"drain"}',

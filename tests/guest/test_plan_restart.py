@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.guest.agent.actions import AgentJournalEntry, SignalState, WriteNote
-from fairwarning.guest.events import Event, EventStatus, Phase
+from fairwarning.guest.agent.journal import _current
+from fairwarning.guest.events import Event, EventStatus, EventType, Phase
 from tests.guest.notices import ALL, DRAIN, FOLDER, ME, NOW, THREE, event, hook
 from tests.guest.planned_agent import PlannedAgent, journal
 
 pytestmark = pytest.mark.spec("G6")
 
+KINDS = (EventType.FREEZE, EventType.REBOOT)
 PREPARED = ("seen", "begun drain", "begun note", "done note", "done drain")
 
 
@@ -43,6 +45,32 @@ def test_a_restart_after_the_event_started() -> None:
     agent = restarted("seen", "begun drain")
     assert agent.starts(event(started=True)) == ["run flush"]
     assert journal("done drain: was interrupted")[0] in agent.notes
+
+
+FREEZE_DRAIN, REBOOT_DRAIN = (hook(f"drain {kind}", Phase.SCHEDULED, kind) for kind in KINDS)
+FREEZE_BACK, REBOOT_BACK = (hook(f"back {kind}", Phase.OVER, kind) for kind in KINDS)
+TYPED = (FREEZE_DRAIN, REBOOT_DRAIN, FREEZE_BACK, REBOOT_BACK)
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("restarts", ["", "before", "after"])
+def test_a_changed_type_is_undone_too(started: bool, restarts: str) -> None:
+    """IG1: the hooks of phase over fit every type that the event had, also after a restart."""
+    first, second = event(type=KINDS[0]), event(type=KINDS[1], started=started)
+    agent = PlannedAgent(*TYPED)
+    assert agent.reads(first) == ["run drain Freeze"]
+    agent.ends("drain Freeze")
+    if restarts == "before":
+        agent = PlannedAgent(*TYPED, journal=_current(agent.journal))
+        agent.starts(second)
+    else:
+        agent.reads(second)
+    if restarts == "after":
+        agent = PlannedAgent(*TYPED, journal=_current(agent.journal))
+        agent.starts(second)
+    over = agent.reads()
+    over = over if "run back Freeze" in over else over + agent.ends("drain Reboot", "was stopped")
+    assert [words for words in over if "back" in words] == ["run back Freeze", "run back Reboot"]
 
 
 def test_a_restart_signals_readiness_again() -> None:

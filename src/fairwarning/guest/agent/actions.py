@@ -21,6 +21,7 @@ class AgentJournalEntry:
     failed: str = ""  # the failure of the hook, or why it is forgotten; empty: success
     cancelled: bool = False  # over without a start seen
     seen: Event | None = None
+    kinds: frozenset[tuple[str, str]] = frozenset()  # other types and sources that it had before
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,11 @@ class HookSettings:
 
     def fits(self, event: Event) -> bool:
         """Whether the event has a type and source that this hook is for."""
-        return (not self.types or event.type in self.types) and self.source in {"", event.source}
+        return self.fits_kind(event.type, event.source)
+
+    def fits_kind(self, kind: str, source: str) -> bool:
+        """Whether this hook is for events of this type and source."""
+        return (not self.types or kind in self.types) and self.source in {"", source}
 
 
 @dataclass(frozen=True)

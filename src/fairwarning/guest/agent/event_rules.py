@@ -24,9 +24,12 @@ class EventRules:
         event = tracked.event
         if tracked.boot:
             return [hook for hook in self.config.hooks if hook.phase == phase and hook.boot]
-        if phase is not Phase.OVER and not event.concerns(self._name):  # any more
+        hooks = [hook for hook in self.config.hooks if hook.phase == phase]
+        if phase is Phase.OVER:  # they undo what was done for an earlier type, too (IG1)
+            return [hook for hook in hooks if any(hook.fits_kind(*kind) for kind in tracked.kinds)]
+        if not event.concerns(self._name):  # any more
             return []
-        return [hook for hook in self.config.hooks if hook.phase == phase and hook.fits(event)]
+        return [hook for hook in hooks if hook.fits(event)]
 
     def may_follow(self, tracked: EventState, hook: HookSettings) -> bool:
         """Whether the hooks before this one have ended, and the required ones with success."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from fairwarning.guest.events import Event, Phase
+from fairwarning.guest.events import Event, EventSource, EventType, Phase
 from fairwarning.guest.text_enum import StrEnum
 
 NO_TIME_LEFT = "no time left"
@@ -58,6 +58,7 @@ class EventState:
     """The agent's state for one event."""
 
     event: Event
+    earlier_kinds: frozenset[tuple[str, str]] = frozenset()  # types and sources that it had before
     hooks: dict[tuple[str, str], HookState] = field(default_factory=dict)  # by phase and name
     timeouts: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of running hooks
     retries: dict[str, Retry] = field(default_factory=dict)  # hooks of phase over, by name
@@ -89,6 +90,17 @@ class EventState:
     def is_waiting(self) -> bool:
         """Whether only hooks of phase over that wait keep the event."""
         return self.over and not self.boot and not self.is_running(*Phase)
+
+    @property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """The types and sources that the event has had."""
+        return self.earlier_kinds | {_kind(self.event)}
+
+    def update(self, event: Event) -> bool:
+        """Take over what a document says; return whether its type and source are new."""
+        kinds = self.kinds
+        self.event, self.earlier_kinds = event, kinds - {_kind(event)}
+        return self.kinds != kinds
 
     def copy(self) -> EventState:
         """Return an independent copy."""
@@ -141,6 +153,12 @@ class EventState:
     def is_retry(self, phase: str, name: str) -> bool:
         """Whether a hook of phase over has failed, and not succeeded since."""
         return phase == Phase.OVER and name in self.retries
+
+
+def _kind(event: Event) -> tuple[str, str]:
+    """Return the type and source of an event; empty for others than a hook can name."""
+    is_known = isinstance(event.type, EventType), isinstance(event.source, EventSource)
+    return event.type if is_known[0] else "", event.source if is_known[1] else ""
 
 
 def has_passed(since: datetime, seconds: float, now: datetime) -> bool:

@@ -291,6 +291,8 @@ def _line(entry: AgentJournalEntry) -> bytes:
         raw["cancelled"] = True
     if entry.seen is not None:
         raw["seen"] = to_json(entry.seen)
+    if entry.kinds:
+        raw["kinds"] = sorted(entry.kinds)
     return json.dumps(raw, separators=(",", ":")).encode() + b"\n"
 
 
@@ -306,7 +308,9 @@ def _entry(raw: object) -> AgentJournalEntry:
     if not all(isinstance(value, str) for value in texts.values()):
         raise TypeError("not a string")
     seen = from_json(raw["seen"]) if raw.get("seen") else None
-    entry = AgentJournalEntry(**texts, cancelled=raw.get("cancelled", False) is True, seen=seen)
+    kinds = frozenset((str(kind), str(source)) for kind, source in raw.get("kinds", ()))
+    cancelled = raw.get("cancelled", False) is True
+    entry = AgentJournalEntry(**texts, cancelled=cancelled, seen=seen, kinds=kinds)
     if not entry.step or not entry.event or entry.event != entry.event.upper():
         raise ValueError("no step or no event")
     if seen is not None and seen.id.upper() != entry.event:

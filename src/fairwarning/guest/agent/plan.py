@@ -73,7 +73,8 @@ class AgentPlan:
         """Restore the state from the journal, which has no event that is forgotten."""
         for entry in entries:
             if entry.seen is not None:
-                self.known.setdefault(entry.event, EventState(entry.seen)).event = entry.seen
+                known = self.known.setdefault(entry.event, EventState(entry.seen))
+                known.event, known.earlier_kinds = entry.seen, entry.kinds
             if tracked := self.known.get(entry.event):
                 self._apply(tracked, entry)
         for key, tracked in list(self.known.items()):
@@ -114,7 +115,7 @@ class AgentPlan:
         ]
         for tracked in self.known.values():
             if not tracked.over:
-                tracked.event = document.find(tracked.event.id) or tracked.event
+                notes += self._update(tracked, document.find(tracked.event.id) or tracked.event)
         actions = [*notes, *self.read(document, now)]
         for tracked in unsent:
             tracked.approving = tracked.over or tracked.event.started  # else it is decided anew
@@ -171,7 +172,7 @@ class AgentPlan:
         for event in document.events:  # the order of its resources may differ: it says who leads
             tracked = self.known.get(event.id.upper())
             if tracked is not None and not tracked.over and event.id.upper() not in self._failed:
-                tracked.event = event
+                actions += self._update(tracked, event)
         return [*actions, *self._continue(now)]
 
     def reconfigure(self, config: AgentConfig, now: datetime) -> list[Action]:
@@ -210,9 +211,12 @@ class AgentPlan:
             return []
         if change.phase is Phase.OVER:
             return self._end_event(tracked, now, cancelled=change.cancelled)
-        tracked.event = event
-        seen = WriteNote(AgentJournalEntry("seen", key, seen=event))
-        return [seen, *self._begin_phase(tracked, change.phase, now)]
+        tracked.update(event)
+        return [_note_seen(tracked), *self._begin_phase(tracked, change.phase, now)]
+
+    def _update(self, tracked: EventState, event: Event) -> list[Action]:
+        """Take over an event that may have changed in a way that begins nothing."""
+        return [_note_seen(tracked)] if tracked.update(event) else []
 
     def due(self, now: datetime) -> list[Action]:
         """Do what only needs time to pass; called every few seconds.
@@ -556,11 +560,16 @@ class AgentPlan:
         if tracked.reappeared is None or not tracked.reappeared.concerns(self._name):
             return [forgotten]
         new = self.known[key] = EventState(tracked.reappeared)
-        seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))
-        return [forgotten, seen, *self._begin_phase(new, _phase(new.event), now)]
+        return [forgotten, _note_seen(new), *self._begin_phase(new, _phase(new.event), now)]
 
 
 _NO_TIME = timedelta()
+
+
+def _note_seen(tracked: EventState) -> WriteNote:
+    event = tracked.event
+    entry = AgentJournalEntry("seen", event.id.upper(), seen=event, kinds=tracked.earlier_kinds)
+    return WriteNote(entry)
 
 
 def _phase(event: Event) -> Phase:
