@@ -6,9 +6,9 @@ import pytest
 
 from fairwarning.guest.agent import plan
 from fairwarning.guest.agent.config import HookSettings
-from fairwarning.guest.agent.event_state import ApprovalResult
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME, ApprovalResult
 from fairwarning.guest.events import EventType, Phase
-from tests.guest.notices import BACK, DRAIN, NOTE, NOW, event, hook
+from tests.guest.notices import BACK, DRAIN, MARGIN, NOTE, NOTICE, NOW, event, hook
 from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 
 # --- Approvals ------------------------------------------------------------------------------------
@@ -80,6 +80,50 @@ def test_nothing_is_approved_before_a_document() -> None:
     assert agent.waits() == []
     agent.starts(event())
     assert agent.waits() == ["approve A"]
+
+
+# --- A wrong clock of the endpoint ----------------------------------------------------------------
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize("is_shortened", [False, True])
+def test_a_hook_that_a_wrong_clock_cut_short_runs_again(is_shortened: bool) -> None:
+    """IG4: an hour ahead for a moment, whether it was so at the hook's start or at a change."""
+    agent = PlannedAgent(DRAIN)
+    agent.reads(event(), now=NOW if is_shortened else after(3600))
+    if is_shortened:
+        moved = event(notice=timedelta(minutes=14))
+        assert agent.reads(moved, now=after(3600)) == ["shorten drain"]
+    agent.ends("drain", OUT_OF_TIME, now=after(4))
+    assert agent.waits(after(3605)) == []
+    assert agent.waits(after(6)) == ["run drain"]
+    assert agent.runs[0].deadline == after(6 + 300)
+    assert agent.waits(after(8)) == []
+    assert agent.ends("drain", now=after(60)) == ["approve A"]
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize(("left", "again"), [(9, []), (10, ["run drain"])])
+def test_a_hook_runs_again_with_clearly_more_time_only(left: int, again: list[str]) -> None:
+    """Twice as much as it had, so that it is not cut short for ever."""
+    agent = PlannedAgent(DRAIN)
+    agent.reads(event(), now=after(3600))
+    agent.ends("drain", OUT_OF_TIME, now=after(4))
+    now = NOW + NOTICE - MARGIN - timedelta(seconds=left)
+    assert agent.waits(now) == again
+    if again:
+        agent.ends("drain", OUT_OF_TIME, now=now + timedelta(seconds=left))
+        assert agent.waits(now + timedelta(seconds=left)) == []
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize("failed", [NO_TIME_LEFT, OUT_OF_TIME])
+def test_a_hook_that_had_its_whole_time_does_not_run_again(failed: str) -> None:
+    """A function that hung was in its way, or it takes too long."""
+    agent = PlannedAgent(hook("drain", timeout=timedelta(seconds=10)))
+    agent.reads(event())
+    agent.ends("drain", failed, now=after(10))
+    assert agent.waits(after(12)) == []
 
 
 # --- Failed hooks of phase over -------------------------------------------------------------------

@@ -61,6 +61,7 @@ class EventState:
     earlier_kinds: frozenset[tuple[str, str]] = frozenset()  # types and sources that it had before
     hooks: dict[tuple[str, str], HookState] = field(default_factory=dict)  # by phase and name
     timeouts: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of running hooks
+    had: dict[str, timedelta] = field(default_factory=dict)  # by hook of phase scheduled: its time
     retries: dict[str, Retry] = field(default_factory=dict)  # hooks of phase over, by name
     approving: bool = False
     approved_at: datetime | None = None  # when the endpoint answered the approval
@@ -104,8 +105,8 @@ class EventState:
 
     def copy(self) -> EventState:
         """Return an independent copy."""
-        hooks, timeouts, retries = dict(self.hooks), dict(self.timeouts), dict(self.retries)
-        return replace(self, hooks=hooks, timeouts=timeouts, retries=retries)
+        hooks, timeouts, had = dict(self.hooks), dict(self.timeouts), dict(self.had)
+        return replace(self, hooks=hooks, timeouts=timeouts, had=had, retries=dict(self.retries))
 
     def restore(self, saved: EventState) -> None:
         """Take over the values of a copy."""

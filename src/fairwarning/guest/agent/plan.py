@@ -222,12 +222,13 @@ class AgentPlan:
         """Do what only needs time to pass; called every few seconds.
 
         An event that was approved and has not started is approved again, in case that was lost.
-        Failed hooks of phase over are run again.
+        Hooks that a wrong clock cut short, and failed hooks of phase over, are run again.
         """
         actions: list[Action] = []
         for tracked in list(self.known.values()):
             if not tracked.over and self._has_document:
-                actions += self._guard(tracked.event, self._approve_again, tracked, now)
+                for step in (self._begin_again, self._approve_again):
+                    actions += self._guard(tracked.event, step, tracked, now)
         return [*actions, *self._continue(now), *self._give_up_oldest(now)]
 
     def _give_up_oldest(self, now: datetime) -> list[Action]:
@@ -365,12 +366,31 @@ class AgentPlan:
     def _shorten_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
         if tracked.event.not_before is None:
             return []
-        deadline = shift(now, max(self._time_left(tracked.event.not_before, now), LEAST_TIME))
-        return [
-            ShortenHook(tracked.event.id, Phase.SCHEDULED, name, deadline)
+        time = max(self._time_left(tracked.event.not_before, now), LEAST_TIME)
+        running = [
+            name
             for (phase, name), state in tracked.hooks.items()
             if phase == Phase.SCHEDULED and state is HookState.RUNNING
         ]
+        for name in running:
+            tracked.had[name] = min(time, tracked.had.get(name, time))
+        deadline = shift(now, time)
+        return [ShortenHook(tracked.event.id, Phase.SCHEDULED, name, deadline) for name in running]
+
+    def _begin_again(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Begin hooks again that had too little time only by a clock that was wrong."""
+        event = tracked.event
+        if tracked.waits or event.started or event.not_before is None:
+            return []
+        actions: list[Action] = []
+        left = self._time_left(event.not_before, now)
+        for hook in self._rules.hooks(tracked, Phase.SCHEDULED):
+            state = tracked.hooks.get((Phase.SCHEDULED, hook.name))
+            had = tracked.had.get(hook.name, hook.timeout)
+            is_cut_short = state is HookState.NO_TIME and had < hook.timeout
+            if is_cut_short and left >= min(2 * had, hook.timeout):
+                actions += self._start_hook(tracked, hook, Phase.SCHEDULED, now)
+        return actions
 
     def _start_hook(
         self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
@@ -388,6 +408,8 @@ class AgentPlan:
         event, time = tracked.event, hook.timeout
         if phase is Phase.SCHEDULED and event.not_before and not event.started:
             time = min(time, max(self._time_left(event.not_before, now), LEAST_TIME))
+        if phase is Phase.SCHEDULED:
+            tracked.had[hook.name] = time
         if phase is Phase.OVER:
             time = min(time, self._time_to_recover(now))
         return RunHook(hook, phase, event, shift(now, time), tracked.cancelled)
