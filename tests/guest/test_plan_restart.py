@@ -7,7 +7,7 @@ import pytest
 from fairwarning.guest.agent.actions import AgentJournalEntry, SignalState, WriteNote
 from fairwarning.guest.agent.journal import _current
 from fairwarning.guest.events import Event, EventStatus, EventType, Phase
-from tests.guest.notices import ALL, DRAIN, FOLDER, ME, NOW, THREE, event, hook
+from tests.guest.notices import ALL, BACK, DRAIN, FOLDER, ME, NOW, THREE, event, hook
 from tests.guest.planned_agent import PlannedAgent, journal
 
 pytestmark = pytest.mark.spec("G6")
@@ -78,7 +78,28 @@ def test_a_restart_signals_readiness_again() -> None:
     shared = event("A", *THREE)
     agent = PlannedAgent(group=FOLDER, journal=journal(*PREPARED, seen=shared))
     agent.starts(shared)
-    assert agent.actions == [SignalState(shared, ready=True)]
+    assert agent.actions == [
+        WriteNote(AgentJournalEntry("ready", "A")),
+        SignalState(shared, ready=True),
+    ]
+    again = PlannedAgent(group=FOLDER, journal=journal(*PREPARED, "ready", seen=shared))
+    again.starts(shared)
+    assert again.actions == [SignalState(shared, ready=True)]
+
+
+@pytest.mark.parametrize(("resources", "is_cancelled"), [(THREE, False), ((ME,), True)])
+def test_the_group_may_have_approved_while_this_machine_was_away(
+    resources: tuple[str, ...], is_cancelled: bool
+) -> None:
+    """It was ready, so what is gone when it is back was not surely cancelled."""
+    before = PlannedAgent(DRAIN, BACK, group=FOLDER)
+    before.reads(event("A", *resources))
+    if not is_cancelled:
+        assert before.ends("drain") == ["ready for A"]
+    agent = PlannedAgent(DRAIN, BACK, group=FOLDER, journal=before.journal)
+    agent.starts()
+    assert [run.hook for run in agent.runs] == [BACK]
+    assert agent.runs[0].cancelled is is_cancelled
 
 
 @pytest.mark.parametrize("listed", [True, False])

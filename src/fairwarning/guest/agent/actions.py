@@ -14,7 +14,7 @@ from fairwarning.guest.events import Event, Phase
 class AgentJournalEntry:
     """A line of the agent's journal."""
 
-    step: str  # seen, booted, begun, done, approving, approved, over, forgotten
+    step: str  # seen, booted, begun, done, ready, approving, approved, over, forgotten
     event: str
     phase: str = ""
     hook: str = ""

@@ -68,6 +68,7 @@ class EventState:
     resend: Retry | None = None  # of our approval: the endpoint refused it, or did not answer
     refused: bool = False  # our approval, by the endpoint, which has not accepted it since
     signalled: HookState | None = None  # to the group: DONE or FAILED
+    was_ready: bool = False  # as the group has been told: it may have approved the event
     failed_members: frozenset[str] = frozenset()  # of the group, by normalized name
     unready_members: tuple[str, ...] = ()  # when the event was approved for the group
     waits: bool = False  # until other events are undone

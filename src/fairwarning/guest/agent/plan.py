@@ -90,6 +90,8 @@ class AgentPlan:
             tracked.hooks[entry.phase, entry.hook] = HookState.INTERRUPTED
         elif entry.step == "done":
             tracked.hook_ended(entry.phase, entry.hook, entry.failed, LONG_AGO)
+        elif entry.step == "ready":
+            tracked.was_ready = True
         elif entry.step == "approving":
             tracked.approving = True
         elif entry.step == "approved":
@@ -446,7 +448,11 @@ class AgentPlan:
         if tracked.signalled is state or not (is_ready or self._rules.has_failed(tracked)):
             return []
         tracked.signalled = state
-        return [SignalState(tracked.event, ready=is_ready)]
+        signal = SignalState(tracked.event, ready=is_ready)
+        if tracked.was_ready or not is_ready:
+            return [signal]
+        tracked.was_ready = True
+        return [WriteNote(AgentJournalEntry("ready", tracked.event.id.upper())), signal]
 
     def _approve(self, tracked: EventState) -> list[Action]:
         tracked.approving = True
@@ -501,7 +507,8 @@ class AgentPlan:
     def _end_event(self, tracked: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
         not_before = tracked.event.not_before
         # The agent may have missed the start: an event that was approved or due has taken place.
-        cancelled = cancelled and not tracked.approving and (not_before is None or now < not_before)
+        may_be_approved = tracked.approving or tracked.was_ready
+        cancelled = cancelled and not may_be_approved and (not_before is None or now < not_before)
         tracked.over, tracked.cancelled, tracked.waits = True, cancelled, False
         stops = [
             StopHook(tracked.event.id, Phase(phase), name)
