@@ -4,10 +4,10 @@ JSON may have `die` (`before:3`: SIGKILL before the third line of the journal is
 `after:3`), `every` (seconds between requests), `alive` and `look` (how long a member without a
 heartbeat counts as alive, and seconds between queries of the group), `well` (seconds without a
 document before the agent is unhealthy), `resend` (seconds before an approval without effect is
-sent again), `node` (seconds between looks at a Kubernetes node), `poison` (an event whose policy
-raises an error), `full` (a file: while it exists, the disk is full), `stall` (a file: while it
-exists, the deciding thread hangs), and `hangs` (a folder that does not respond while it contains a
-file `hangs`).
+sent again), `port` (seconds between attempts to use a port that is in use), `node` (seconds between
+looks at a Kubernetes node), `poison` (an event whose policy raises an error), `full` (a file: while
+it exists, the disk is full), `stall` (a file: while it exists, the deciding thread hangs), and
+`hangs` (a folder that does not respond while it contains a file `hangs`).
 """
 
 import errno
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.cli import main
-from fairwarning.guest.agent import agent, endpoint_threads, group, plan
+from fairwarning.guest.agent import agent, endpoint_threads, group, health, plan
 from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
 from fairwarning.guest.agent.journal import AgentJournal
@@ -127,6 +127,8 @@ def apply(how: dict[str, Any]) -> None:
         endpoint_threads.READ_SECONDS = how["well"] / 4
     if "resend" in how:
         plan.RESEND_SECONDS = how["resend"]
+    if "port" in how:
+        health._RETRY_SECONDS = how["port"]
     if "node" in how:
         reconcile.LOOK_SECONDS = reconcile.CONFIRM_SECONDS = reconcile.RETRY_SECONDS = how["node"]
         endpoint_threads.READ_SECONDS = how["node"]

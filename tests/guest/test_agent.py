@@ -383,10 +383,10 @@ def test_a_function_that_hangs_makes_the_agent_unhealthy(tmp_path: Path) -> None
             assert problem == f"hook hang (event {event}, scheduled) has not ended yet"
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
+def test_an_address_that_the_machine_does_not_have(tmp_path: Path) -> None:
     """The agent reports it and does not start; no hook has run."""
-    with one_machine(tmp_path) as (endpoint, home):
-        home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
+    with one_machine(tmp_path) as (_, home):
+        home.lines = ['listen = "192.0.2.1:8173"']
         done = run_agent_command("agent", "run", "--config", str(home.config()))
         assert done.returncode == 1
         assert "listen: cannot listen on" in done.stderr

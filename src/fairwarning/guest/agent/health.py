@@ -6,6 +6,7 @@ answering another. Not by `http.server`, which takes 7 MiB.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import selectors
@@ -13,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 
 from fairwarning.core.errors import Refused, reason_of
@@ -22,6 +24,7 @@ MOST_CONNECTIONS = 32  # a new one closes the oldest
 CONNECTION_SECONDS = 5.0  # for the request and the response
 _REQUEST_BYTES = 16 * 1024
 _LOOK_SECONDS = 0.5
+_RETRY_SECONDS = 5.0  # while the port is in use
 _PAUSE_SECONDS = 0.05  # after a connection that could not be accepted
 
 log = logging.getLogger(__name__)
@@ -43,39 +46,73 @@ class HealthServer:
     def __init__(
         self, listen: str, find_problem: Callable[[], str], metrics: Callable[[], str]
     ) -> None:
-        """`find_problem` returns why the agent is not healthy; an empty text if it is."""
+        """`find_problem` returns why the agent is not healthy; an empty text if it is.
+
+        Raise `Refused` for an address that cannot be used. A port in use is waited for.
+        """
+        self._listen = listen
         self._find_problem = find_problem
         self._metrics = metrics
-        host, _, port = listen.rpartition(":")
+        self._connections: dict[socket.socket, _Connection] = {}  # the oldest first
+        self._selector = selectors.DefaultSelector()
+        self._listener = self._open()
+        if self._listener is None:
+            log.error("listen: %s is in use: no health and no metrics; retrying", listen)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port, which the system chooses for 0."""
+        assert self._listener is not None
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def _open(self) -> socket.socket | None:
+        """Listen; return None while the port is in use."""
+        host, _, port = self._listen.rpartition(":")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._listener = socket.create_server(
+            listener = socket.create_server(
                 (host.strip("[]"), int(port)),
                 family=family,
                 dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
             )
+            listener.setblocking(False)  # noqa: FBT003  (as the standard library has it)
+            self._selector.register(listener, selectors.EVENT_READ)
         except (OSError, OverflowError) as error:
-            text = f"listen: cannot listen on {listen}: {reason_of(error)}"
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                return None
+            text = f"listen: cannot listen on {self._listen}: {reason_of(error)}"
             raise Refused("BadConfig", text) from error
-        self.port: int = self._listener.getsockname()[1]
-        self._listener.setblocking(False)  # noqa: FBT003  (as the standard library has it)
-        self._connections: dict[socket.socket, _Connection] = {}  # the oldest first
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
-        self._thread.start()
+        return listener
 
     def close(self) -> None:
         """Stop the server."""
         self._stopped.set()
         self._thread.join()
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
+        if self._listener is None:
+            self._wait_for_port()
+        if self._listener is not None:
+            self._serve(self._listener)
+            self._listener.close()
+        self._selector.close()
+
+    def _wait_for_port(self) -> None:
+        while self._listener is None and not self._stopped.wait(_RETRY_SECONDS):
+            with suppress(Refused):  # the address is gone for a while
+                self._listener = self._open()
+        if self._listener is not None:
+            log.info("listen: %s serves health and metrics now", self._listen)
+
+    def _serve(self, listener: socket.socket) -> None:
         while not self._stopped.is_set():
             for key, _ in self._selector.select(_LOOK_SECONDS):
-                if key.fileobj is self._listener:
-                    self._accept()
+                if key.fileobj is listener:
+                    self._accept(listener)
                 elif connection := self._connections.get(key.fileobj):  # type: ignore[call-overload]
                     self._continue(connection)
             for connection in list(self._connections.values()):
@@ -83,13 +120,11 @@ class HealthServer:
                     self._close(connection)
         for connection in list(self._connections.values()):
             self._close(connection)
-        self._selector.close()
-        self._listener.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         connected: socket.socket | None = None
         try:
-            connected, _ = self._listener.accept()
+            connected, _ = listener.accept()
             connected.setblocking(False)  # noqa: FBT003  (as the standard library has it)
             self._selector.register(connected, selectors.EVENT_READ)
         except OSError:  # the client is gone, or no descriptor or watch is free
