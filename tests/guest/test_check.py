@@ -397,6 +397,21 @@ def test_json(tmp_path: Path) -> None:
     assert "approved" in body["event"]["decision"]
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "error"),
+    [
+        ("agent.toml", 'listen = "a..b:80"', "listen: must be HOST:PORT; a part of the host name"),
+        ("notes.txt", "", "the folder has no file that ends in .toml"),
+    ],
+)
+def test_a_configuration_that_is_refused(tmp_path: Path, file: str, text: str, error: str) -> None:
+    """The check says what to change, and ends with exit code 1."""
+    (tmp_path / file).write_text(text, "utf-8")
+    done = run_agent_command("agent", "check", "--config", str(tmp_path))
+    assert done.returncode == 1
+    assert error in done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
 def test_a_file_name_that_is_no_text(tmp_path: Path) -> None:
     """It is shown as far as possible."""

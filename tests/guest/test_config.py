@@ -163,6 +163,8 @@ def test_events_of_unknown_types_are_not_approved() -> None:
         ('listen = ":80"', "listen", "HOST:PORT"),
         ('listen = "localhost:\u0663"', "listen", "HOST:PORT"),
         ('listen = "127.0.0.1:99999"', "listen", ""),
+        ('listen = "a..b:80"', "listen", "a part of the host name is empty or too long"),
+        (f'listen = "{80 * "a"}:80"', "listen", "a part of the host name is empty or too long"),
         ('approve = "sometimes"', "approve", "when done, at once, never, user events only"),
         ('approve.Boot = "never"', "approve", "did you mean Reboot?"),
         ('approve.Freeze = "x"', "approve, Freeze", "when done"),
@@ -263,7 +265,7 @@ def test_the_files_of_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_without_files(tmp_path: Path) -> None:
     """It is a mistake, and not an agent that approves nothing."""
-    with pytest.raises(Refused, match="cannot read"):
+    with pytest.raises(Refused, match=r"the folder has no file that ends in \.toml"):
         read(tmp_path)
 
 

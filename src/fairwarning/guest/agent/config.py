@@ -175,7 +175,10 @@ def files(path: Path) -> list[Path]:
     """Return the files of a configuration: in a folder, those that end in `.toml`."""
     if not path.is_dir():
         return [path]
-    return sorted(path.glob("*.toml")) or [path / "*.toml"]
+    if not (found := sorted(path.glob("*.toml"))):
+        text = f"cannot read {path}: the folder has no file that ends in .toml"
+        raise Refused("BadConfig", text)
+    return found
 
 
 def parse(text: str, source: str = "agent.toml") -> AgentConfig:
@@ -362,7 +365,17 @@ def _listen(value: object) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise ConfigurationError("must be HOST:PORT, such as 127.0.0.1:8173")
+    if not _is_host(host):
+        raise ConfigurationError("must be HOST:PORT; a part of the host name is empty or too long")
     return address
+
+
+def _is_host(host: str) -> bool:
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _template(value: object) -> str:
