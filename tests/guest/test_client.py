@@ -215,6 +215,14 @@ def test_the_name_can_be_given(guest: type[Client]) -> None:
         assert client.me() == "VM-1"
 
 
+@BOTH
+@pytest.mark.parametrize("every", [-1, float("nan"), float("inf")])
+def test_an_invalid_interval(guest: type[Client], every: float) -> None:
+    """The client would poll without a pause, or never."""
+    with pytest.raises(ValueError, match="every: must be a number of seconds from 0 to 86400"):
+        guest("http://127.0.0.1:1", every=every)
+
+
 # --- Watching -------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 PATIENCE_SECONDS = 70.0  # a restart of Azure's endpoint takes up to that long
 _NAME_BYTES = 1024
 _FOREVER = float("inf")
+_LONGEST_INTERVAL_SECONDS = 24 * 3600
 _MAX_PAUSE_SECONDS = 15.0
 _NAME_SECONDS = 5.0  # for the machine's name before an approval, as a notice may be of 30 s
 _GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
@@ -71,6 +72,9 @@ class Conversation:
         every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
+        if not 0 <= every <= _LONGEST_INTERVAL_SECONDS:  # NaN is not, either
+            allowed = f"a number of seconds from 0 to {_LONGEST_INTERVAL_SECONDS}"
+            raise ValueError(f"every: must be {allowed}, not {every}")
         self._now = now
         self._address = address
         self._poll_state = PollState(version=version, every=every)
