@@ -242,6 +242,25 @@ def test_new_entries_of_the_file_are_added() -> None:
         assert len(harness.machines("db")) == 3
 
 
+def test_names_that_differ_in_case_are_of_different_kinds_or_groups() -> None:
+    """These are different resources, and all of them are created."""
+    text = """
+    [[machine]]
+    name = "x"
+    [[machine]]
+    name = "X"
+    group = "other"
+    [[scale_set]]
+    name = "xX"
+    capacity = 1
+    [[availability_set]]
+    name = "Xx"
+    machines = ["XX_0"]
+    """
+    with FleetHarness() as harness:
+        assert applied(harness, read(text)) == ApplyResult(created=4, kept=0)
+
+
 @pytest.mark.spec("M22")
 def test_addresses_in_the_file_are_not_given_to_others() -> None:
     """Whatever the order of the entries: a set does not take the address of a later machine."""

@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 
 from fairwarning.core import limits
-from fairwarning.core.commands import Command, CreateScope, CreateSet, validate
+from fairwarning.core.commands import Command, CreateScope, CreateSet, Write, validate
 from fairwarning.core.configuration import (
     ConfigurationError,
     Read,
@@ -293,6 +293,8 @@ _FILE: dict[str, Read] = {
 
 def _commands(file: Table, rules: Table) -> Iterator[Create]:
     used: dict[tuple[str, str], str] = {}
+    resource_names: dict[str, tuple[str, str]] = {}
+    group = file.get("cloud", CloudSettings()).group
     for kind in (key for key in file if key in _ENTRIES):  # in the order of the file
         keys, required, create = _ENTRIES[kind]
         for number, raw in enumerate(file[kind], 1):
@@ -302,6 +304,7 @@ def _commands(file: Table, rules: Table) -> Iterator[Create]:
                 entry["rules"] = Rules(**rules | entry.get("rules", {}))
                 for command in create(entry):
                     _check_unique(command, used, place)
+                    _check_resources(command, command.group or group, resource_names, place)
                     validate(command)
                     yield command
 
@@ -312,6 +315,24 @@ def _check_unique(command: Create, used: dict[tuple[str, str], str], place: str)
         if other := used.get((what, value)):
             raise ConfigurationError(f"{what} {value!r} is already used by {other}")
         used[what, value] = place
+
+
+def _check_resources(
+    command: Create, group: str, used: dict[str, tuple[str, str]], place: str
+) -> None:
+    """Refuse a name that differs only in case from another one of its kind and group.
+
+    The two would be one resource, so one of them would not be created, or not be found.
+    """
+    write = resources.create(command, group)
+    for created in (write, *write.follow):
+        if isinstance(created, Write):
+            name, other = used.setdefault(created.resource, (created.name, place))
+            if name != created.name:
+                raise ConfigurationError(
+                    f"the name {created.name!r} differs from {name!r} of {other} only in case, and"
+                    " a resource group does not tell them apart; choose another name"
+                )
 
 
 def _unique_values(command: Create) -> Iterator[tuple[str, str]]:
