@@ -9,6 +9,7 @@ import pytest
 from fairwarning.console.page import events as events_page
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.controlled_fleet import ControlledStore
 
 pytestmark = pytest.mark.spec("O8", "O14")
 
@@ -135,6 +136,21 @@ def test_events_that_ended_meanwhile_are_left_out(console: ConsoleHarness) -> No
     console.ok("POST", f"/api/events/{first['id']}/cancel")
     assert browser.post("/events/confirm", **fields).status == 303
     assert f"Approved {int(fields['count']) - 1} events." in browser.text("/events")
+
+
+def test_events_that_could_not_be_approved_have_not_ended() -> None:
+    """If the store cannot be written, the page says so, and the events stay as they are."""
+    store = ControlledStore()
+    with ConsoleHarness(store=store) as console:
+        console.polling("vm")
+        console.act("vm", "restart")
+        browser, before = Browser(console), console.ok("GET", "/api/events")
+        fields = plan(browser, "approve")
+        store.down.add("commit")
+        reply = browser.post("/events/confirm", SCRIPT, **fields)
+        store.down.clear()
+        assert (reply.status, reply.json) == (503, {"error": "commit is unavailable"})
+        assert console.ok("GET", "/api/events") == before
 
 
 def test_more_events_than_were_planned_are_refused(console: ConsoleHarness) -> None:

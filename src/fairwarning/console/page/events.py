@@ -17,7 +17,7 @@ from fairwarning.console.page.listing import ListQuery, cut_page, journal_page, 
 from fairwarning.console.page.preview import OperationPreview, preview
 from fairwarning.console.page.request import FormDone, PageContent, PageRequest
 from fairwarning.core.commands import Approve
-from fairwarning.core.errors import Conflict, FairwarningError, Refused
+from fairwarning.core.errors import Conflict, Refused
 from fairwarning.core.model import Event, EventStatus, EventType, Scope, Source
 from fairwarning.core.rollout import rollout_of_step
 from fairwarning.service.listing.filters import EventFilter
@@ -197,7 +197,7 @@ async def _run(request: PageRequest, action: str, ids: Sequence[str]) -> int:
             return_exceptions=True,
         )
         for result in results:
-            if isinstance(result, FairwarningError):
+            if isinstance(result, Refused):  # or NotFound, or Conflict
                 failed += 1
             elif isinstance(result, BaseException):
                 raise result
