@@ -177,6 +177,19 @@ def test_addresses_are_canonical(written: str, canonical: str) -> None:
     assert scope.machines[0].address == canonical
 
 
+def test_hosts_are_names_and_addresses() -> None:
+    """A name may have an underscore, and be that of a container; `*.` is for Azure's API alone."""
+    names = '["127.0.0.1", "FD00:0::4", "one", "Fleet_1.example"]'
+    read_names = ("127.0.0.1", "fd00::4", "one", "fleet_1.example")
+    file = read(f"[metadata]\nhosts = {names}\n[console]\nhosts = {names}")
+    assert file.endpoint.hosts >= {"metadata.azure.internal", *read_names}
+    assert file.console.hosts == read_names
+    assert read("[arm]\nhosts = ['*.Example']").control_plane.hosts == ("*.example",)
+    assert refusal("[console]\nhosts = ['*.example']")
+    hooks = "[console]\nwebhook_hosts = ['*.Example', '[::1]:80']"
+    assert read(hooks).console.webhook_hosts == ("*.example", "[::1]:80")
+
+
 VM = '[[machine]]\nname = "vm"\n'
 WEB = '[[scale_set]]\nname = "web"\ncapacity = 2\n'
 DB = '[[availability_set]]\nname = "db"\n'

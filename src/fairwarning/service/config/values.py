@@ -1,5 +1,6 @@
 """Readers for the values of a fleet file, and the keys of its tables."""
 
+import re
 import socket
 from dataclasses import fields
 
@@ -19,6 +20,7 @@ from fairwarning.core.configuration import (
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScaleInRule, UpgradeMode
 from fairwarning.service.config.settings import HOSTS, CloudSettings, DriverKind
+from fairwarning.service.webhooks.targets import AllowedTargets
 
 
 def _notice(value: object) -> int:
@@ -77,9 +79,39 @@ def roles(value: object) -> dict[str, int]:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Read host names, in lower case."""
+    """Read names, in lower case."""
     names = checked(checks.names(limits.TAGS))(tuple(value) if isinstance(value, list) else value)
     return tuple(name.lower() for name in names)
+
+
+def _hosts(value: object) -> tuple[str, ...]:
+    """Read names and addresses that a Host header may have, without the port."""
+    return tuple(map(_host, _names(value)))
+
+
+def _arm_hosts(value: object) -> tuple[str, ...]:
+    """Read such names, among them those of all hosts of a domain, as `*.example`."""
+    names = _names(value)
+    for name in names:
+        _host(name.removeprefix("*."))
+    return names
+
+
+def _host(name: str) -> str:
+    if _HOST_NAME.fullmatch(name):
+        return name
+    try:
+        return _address(name)
+    except ConfigurationError:
+        text = "must be host names or addresses, without scheme, port and brackets, not"
+        raise ConfigurationError(f"{text} {describe(name)}") from None
+
+
+def _webhook_hosts(value: object) -> tuple[str, ...]:
+    """Read the hosts that webhooks may be sent to."""
+    names = _names(value)
+    AllowedTargets(names)  # refuses what is no host
+    return names
 
 
 def _zones(value: object) -> tuple[str, ...]:
@@ -106,6 +138,7 @@ def _command_line(value: object) -> tuple[str, ...]:
     return words
 
 
+_HOST_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _REQUESTS_MAX = 1000
 _DAY_SECONDS = 24 * 3600
 _DAYS_MAX = 36_500
@@ -157,7 +190,7 @@ MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
 COUNT = {"count": checked(checks.whole(1, limits.SET_INSTANCES))}
 ENDPOINT: dict[str, Read] = {
     "preview": flag,
-    "hosts": lambda value: HOSTS.union(_names(value)),
+    "hosts": lambda value: HOSTS.union(_hosts(value)),
     "requests_per_second": checked(checks.whole(0, _REQUESTS_MAX)),
     "connections": checked(checks.whole(1, _CONNECTIONS_MAX)),
     "connections_of_machine": checked(checks.whole(1, _CONNECTIONS_MAX)),
@@ -169,12 +202,12 @@ PORT: dict[str, Read] = {
 }
 CONTROL_PLANE: dict[str, Read] = {
     "ends_at_acceptance": flag,
-    "hosts": _names,
+    "hosts": _arm_hosts,
     **PORT,
 }
 CONSOLE: dict[str, Read] = {
-    "hosts": _names,
-    "webhook_hosts": _names,
+    "hosts": _hosts,
+    "webhook_hosts": _webhook_hosts,
     "tls": flag,
     "certificate": _path,
     "key": _path,
