@@ -21,8 +21,8 @@ def test_an_event_from_start_to_end(console: ConsoleHarness) -> None:
     assert shown == {
         "id": event, "type": "Freeze", "status": "Scheduled", "source": "Platform",
         "scope": "vm", "resources": ["vm"], "created_at": "2026-01-09T12:00:00Z",
-        "not_before": "2026-01-09T12:15:00Z", "operation": "op-vm", "impact": "freeze",
-        "duration_seconds": 9, "approved_by": "", "awaits": [],
+        "not_before": "2026-01-09T12:15:00Z", "opens_at": None, "operation": "op-vm",
+        "impact": "freeze", "duration_seconds": 9, "approved_by": "", "awaits": [],
         "description": shown["description"],
     }  # fmt: skip
     assert shown["description"]

@@ -89,6 +89,33 @@ def test_a_wave_names_the_scopes_whose_approval_is_missing(console: ConsoleHarne
     ]
 
 
+def test_an_approval_before_the_window_opens(console: ConsoleHarness) -> None:
+    """The API, both pages and the rollout say that the event starts when the window opens."""
+    for name in ("left", "right"):
+        rules = {"maintenance_window": "Daily 13:00Z PT1H"}
+        console.polling(name, host="rack", rules=rules)
+    start(console, by_host=True)
+    console.advance(HOUR - 60)
+    events = console.ok("GET", "/api/events")["events"]
+    assert {event["opens_at"] for event in events} == {"2026-01-09T13:00:00Z"}
+    browser, (left, right) = Browser(console), (event["id"] for event in events)
+    opens = "its maintenance window opens, at 13:00:00."
+    assert f"once all other approvals are in and {opens}" in browser.text(f"/events/{left}")
+    console.ok("POST", f"/api/events/{left}/approve")
+    assert f"It starts once {opens}" in browser.text(f"/events/{right}")
+    bulk = "Each starts once all approvals that it needs are in and its maintenance window"
+    assert bulk in browser.text("/events/confirm?action=approve")
+    console.ok("POST", f"/api/events/{right}/approve")
+    starts = "approved: starts when its maintenance window opens, at 13:00:00Z"
+    assert waits_for(console) == [
+        f"Reboot of left in scope left, {starts}",
+        f"Reboot of right in scope right, {starts}",
+    ]
+    console.advance(60)
+    started = console.ok("GET", "/api/events")["events"]
+    assert {event["status"] for event in started} == {"Started"}
+
+
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "not polled"])
 def test_maintenance_of_another_update_domain_is_in_the_way(
     console: ConsoleHarness, *, polled: bool

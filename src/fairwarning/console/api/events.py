@@ -87,7 +87,7 @@ class EventsApi(ApiSection):
 
     @endpoint("POST", "/api/events/{id}/approve")
     async def approve(self, name: str, actor: str = OPERATOR) -> responses.EventInfo:
-        """Approve an event, so that it starts now.
+        """Approve an event, so that it starts now, or when its maintenance window opens.
 
         A repeat is not an error (M12).
         """

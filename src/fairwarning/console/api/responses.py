@@ -9,7 +9,10 @@ Time = str
 
 
 class EventInfo(Struct):
-    """An event: notice of an impact on machines of one scope."""
+    """An event: notice of an impact on machines of one scope.
+
+    An approval before `opens_at`, when its maintenance window opens, starts it at that time.
+    """
 
     id: str
     type: str
@@ -19,6 +22,7 @@ class EventInfo(Struct):
     resources: list[str]
     created_at: Time
     not_before: Time | None
+    opens_at: Time | None
     operation: str
     impact: str | None
     duration_seconds: int

@@ -47,6 +47,7 @@ def event_info(event: Event, scope: str) -> responses.EventInfo:
         scope=scope,
         created_at=time(event.created_at),
         not_before=iso(event.not_before),
+        opens_at=time_or_none(event.opens_at or None),
     )
 
 
@@ -61,6 +62,7 @@ def past_event_info(history: EventHistory) -> responses.EventInfo:
         source=history.source or "",
         created_at=time(next(filter(None, times), 0.0)),
         not_before=time_or_none(history.not_before),
+        opens_at=None,
         impact=None,
         duration_seconds=-1,
         description="",

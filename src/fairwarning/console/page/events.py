@@ -32,7 +32,6 @@ _SHOWN = 20  # events of a plan
 _GROUPS_SHOWN = 20
 _IN_GROUP = 8  # rows shown of a group
 _ROWS = 8  # of the timeline
-_APPROVE_TEXT = "Approves the event. It starts once all other approvals are in."
 _CANCEL_TEXT = "Cancels the event: nothing happens to its machines."
 
 _GROUPS: dict[str, Callable[[Scope, Event], str]] = {
@@ -229,7 +228,19 @@ async def _actions(request: PageRequest, event: EventInfo) -> list[OperationPrev
         effect = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
     except Refused:
         return []  # it has ended meanwhile
-    return [OperationPreview("approve", "Approve", effect or _APPROVE_TEXT, "primary"), cancel]
+    effect = effect or _approve_text(event, views.time(request.fleet.clock.now()))
+    return [OperationPreview("approve", "Approve", effect, "primary"), cancel]
+
+
+def _approve_text(event: EventInfo, now: str) -> str:
+    """Say when an event starts that does not start at once."""
+    if event.opens_at is None or event.opens_at <= now:  # times of the API sort as text
+        return "Approves the event. It starts once all other approvals are in."
+    others = "all other approvals are in and " if event.awaits else ""
+    opens_at = words.time_of_day(event.opens_at, now)
+    return (
+        f"Approves the event. It starts once {others}its maintenance window opens, at {opens_at}."
+    )
 
 
 async def approve(request: PageRequest) -> FormDone:

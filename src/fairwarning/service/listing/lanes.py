@@ -144,9 +144,12 @@ def _in_other_domains(scope: Scope, machines: Sequence[str]) -> Iterable[str]:
 
 
 def _event_sentence(scope: Scope, event: Event, now: float) -> str:
-    """A scheduled event: until when it starts, and whose approval it still needs."""
-    until = _time(event.not_before, now)
+    """A scheduled event: when it starts, and whose approval it still needs."""
     text = f"{event.type} of {join_names(event.resources)} in scope {scope.id}"
+    if event.approved_by and not event.awaits and now < event.opens_at:
+        opens_at = _time(event.opens_at, now)
+        return f"{text}, approved: starts when its maintenance window opens, at {opens_at}"
+    until = _time(event.not_before, now)
     peers = f", approval in {join_names(event.awaits)}" if event.awaits else ""
     return f"{text}{peers}, until {until} at the latest"
 
