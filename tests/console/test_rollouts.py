@@ -116,6 +116,18 @@ def test_an_approval_before_the_window_opens(console: ConsoleHarness) -> None:
     assert {event["status"] for event in started} == {"Started"}
 
 
+@pytest.mark.parametrize(
+    ("window", "opens"), [("23:00Z", "23:00:00Z"), ("01:14Z", "2026-01-10 01:14:00Z")]
+)
+def test_a_time_of_another_day_has_its_date(
+    console: ConsoleHarness, window: str, opens: str
+) -> None:
+    """A window that opens tomorrow is not taken for one of today, however soon that is."""
+    console.polling("vm", rules={"maintenance_window": f"Daily {window} PT1H"})
+    start(console)
+    assert waits_for(console) == [f"the maintenance window, which opens at {opens}"]
+
+
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "not polled"])
 def test_maintenance_of_another_update_domain_is_in_the_way(
     console: ConsoleHarness, *, polled: bool

@@ -23,13 +23,12 @@ from fairwarning.service.history.explanations import join_names
 
 _SENTENCES = 10  # about one rollout
 _LINES = 100  # of a rollout, searched for who paused it
-_DAY_SECONDS = 86400
 
 
 def _time(moment: float, now: float) -> str:
-    """The time of day, `20:36:00Z`, with the date if it is not less than a day from now."""
+    """The time of day, `20:36:00Z`, with the date unless it is that of now."""
     date, _, time = iso(int(moment)).partition("T")
-    return time if abs(moment - now) < _DAY_SECONDS else f"{date} {time}"
+    return time if iso(int(now)).startswith(date) else f"{date} {time}"
 
 
 async def waits_for(fleet: Fleet, rollout: Rollout) -> list[str]:
