@@ -43,6 +43,7 @@ def test_an_event_from_start_to_end(console: ConsoleHarness) -> None:
     over = console.ok("GET", f"/api/events/{event}")
     ended = {"status": "Over", "impact": None, "duration_seconds": -1, "description": ""}
     assert over == shown | ended | {"approved_by": "operator"}
+    assert console.ok("POST", f"/api/events/{event}/approve") == over  # a repeat (M12)
     assert console.ok("GET", "/api/events")["events"] == []
 
 
@@ -60,13 +61,22 @@ def test_cancel(console: ConsoleHarness) -> None:
     assert console.state() == before
 
 
+def test_an_approval_of_what_was_cancelled_is_refused(console: ConsoleHarness) -> None:
+    """Also if the event was approved before, and waited for its window: it did not happen."""
+    console.polling("vm", rules={"maintenance_window": "Daily 12:15Z PT1H"})
+    console.ok("POST", "/api/rollouts", {"id": "r", "kind": "reboot"})
+    (event,) = console.ok("GET", "/api/events")["events"]
+    for verb, status in (("approve", "Scheduled"), ("approve", "Scheduled"), ("cancel", "Over")):
+        assert console.ok("POST", f"/api/events/{event['id']}/{verb}")["status"] == status
+    assert console.api("POST", f"/api/events/{event['id']}/approve").error_code == "EventOver"
+
+
 @pytest.mark.parametrize("verb", ["approve", "cancel"])
 def test_ended_and_unknown_events(console: ConsoleHarness, verb: str) -> None:
     """They get 409 and 404, and nothing changes; a part of an id is unknown."""
     event = schedule_freeze(console)
     unknown = "00000000-0000-0000-0000-000000000000"
-    console.ok("POST", f"/api/events/{event}/approve")
-    console.advance(3600)
+    console.advance(3600)  # nobody has approved it
     before = console.state()
     for name, status, code in (
         (event, 409, "EventOver"),

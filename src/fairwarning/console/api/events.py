@@ -91,6 +91,9 @@ class EventsApi(ApiSection):
 
         A repeat is not an error (M12).
         """
+        history, live = await queries.event_history(self.fleet, name)
+        if live is None and history.approved_by and history.ended is not FactType.CANCELLED:
+            return views.past_event_info(history)
         event = await self._live_event(name)
         command = commands.Approve(scope=event.scope, events=(event.id,), actor=actor)
         await self.fleet.submit(command)
