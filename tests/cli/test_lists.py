@@ -118,9 +118,9 @@ def test_characters_that_look_like_digits_and_line_ends(tmp_path: Path) -> None:
         for name in ("\N{SUPERSCRIPT TWO}", "10", "9"):
             service.json("machine", "create", name)
         assert names(service, "machine", "list", "--sort", "machine") == ["9", "10", "²"]
-        service.json("token", "create", "a\u2028b", "--role", "reader")
+        service.json("token", "create", "ann", "--role", "tenant", "--group", "a\u2028b")
         table = service.run("token", "list", "--columns", "holder,use", "-o", "csv").stdout
-    assert "\na\u2028b (reader),api\n" in table
+    assert "\nann (tenant in a\u2028b),api\n" in table
 
 
 def test_filters_of_events(service: ServiceProcess) -> None:

@@ -181,7 +181,11 @@ TOKENS: list[tuple[dict[str, object], str]] = [
     ({"use": "page"}, "api or login"),
     ({"use": "arm"}, "api or login"),
     ({"seconds": 0}, "from 1 to"),
-    ({"name": ""}, "choose another name"),
+    ({"name": ""}, "name must be an id of 1 to 250"),
+    ({"name": " sp"}, "name must be an id of 1 to 250"),
+    ({"name": "n\0ul"}, "name must be an id of 1 to 250"),
+    ({"name": "   "}, "name must be an id of 1 to 250"),
+    ({"group": "x" * 8192}, "name and group are too long"),
 ]
 
 

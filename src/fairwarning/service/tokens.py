@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from fairwarning.core import checks
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.record import record
 from fairwarning.service import keyfiles
@@ -133,6 +134,8 @@ class Tokens:
     def sign(self, token: TokenClaims) -> str:
         """Return the token as text."""
         principal = token.principal
+        if allowed := checks.known(principal.name):  # as the actor of every command
+            raise Refused("BadPrincipal", f"name must be {allowed}")
         claims = {
             **self._fixed_claims,
             **dict.fromkeys(("oid", "appid", "sub"), principal.name),
@@ -148,8 +151,8 @@ class Tokens:
         }
         signed = f"{_HEADER}.{_encode(_to_json(claims))}"
         text = f"{signed}.{self._signature(signed)}"
-        if not principal.name or len(text) > TOKEN_BYTES:
-            problem = "the principal's name is empty or too long for a token; choose another name"
+        if len(text) > TOKEN_BYTES:
+            problem = "name and group are too long for a token; choose shorter ones"
             raise Refused("BadPrincipal", problem)
         return text
 
