@@ -104,6 +104,7 @@ POSTS: dict[str, list[tuple[object, int]]] = {
         (ROLLOUT | {"sets": ["none"]}, 404),
         (ROLLOUT | {"scopes": "vm"}, 400),
         (ROLLOUT | {"hosts": ["none"]}, 400),
+        *((ROLLOUT | {choice: []}, 400) for choice in ("scopes", "sets", "hosts")),  # not all
         (ROLLOUT | {"duration_seconds": -5}, 400),
         (ROLLOUT | {"by_host": 1}, 400),
         (ROLLOUT | {"colour": "red"}, 400),

@@ -94,7 +94,10 @@ class ActSettings(Body):
 
 
 class NewRollout(Body):
-    """A rollout over scopes and scale sets; without either, over the whole fleet."""
+    """A rollout over scopes and scale sets; without either, over the whole fleet.
+
+    `hosts`: only machines on these. An empty list is refused.
+    """
 
     id: str | UnsetType = UNSET
     scopes: list[str] | UnsetType = UNSET

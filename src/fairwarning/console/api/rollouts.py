@@ -129,11 +129,15 @@ class RolloutsApi(ApiSection):
         self, name: str, fields: dict[str, Any], actor: str
     ) -> commands.StartRollout:
         """Return the command that starts the rollout; the body's fields say how."""
+        for choice in ("scopes", "sets", "hosts"):
+            if fields.get(choice) == []:  # a script has selected nothing, and must not get all
+                text = f"{choice} is empty: give at least one name, or leave {choice} out"
+                raise Refused("BadBody", text)
         fields["scopes"] = await self._scopes(fields.pop("scopes", []), fields.pop("sets", []))
         if "kind" in fields:
             fields["kind"] = maintenance_kind(fields["kind"])
-        if hosts := fields.pop("hosts", []):
-            fields["hosts"] = tuple(hosts)
+        if "hosts" in fields:
+            fields["hosts"] = tuple(fields["hosts"])
         return commands.StartRollout(rollout=name, actor=actor, **fields)
 
     async def _scopes(self, scopes: list[str], sets: list[str]) -> tuple[str, ...]:
