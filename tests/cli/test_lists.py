@@ -187,6 +187,13 @@ def test_abbreviated_ids(tmp_path: Path) -> None:
         operation = service.json("machine", "stop", "db_0")[0]["operation"]["id"]
         assert service.json("operation", "show", operation[:6])["id"] == operation
         assert service.json("operation", "explain", operation[:6])["id"] == operation
+        for machine, key in (("db_1", "K1"), ("batch_0", "K10")):
+            path, headers = f"/api/machines/{machine}/restart", {"Idempotency-Key": key}
+            assert service.api("POST", path, {}, headers=headers).status == 202
+        assert service.json("operation", "show", "K1")["id"] == "K1"
+        short = service.run("operation", "show", "K")
+        assert short.returncode == 2
+        assert "give at least 4 characters" in short.stderr
         service.json("rollout", "start", "web/0", "--id", "autumn-update")
         assert service.json("rollout", "status", "autumn")["id"] == "autumn-update"
         assert service.json("rollout", "pause", "autumn")["status"] == "Paused"

@@ -174,16 +174,16 @@ def full_id(service: ServiceTarget, noun: str, prefix: str) -> str:
     """
     if len(prefix) >= _ID_LENGTHS.get(noun, 10**6):
         return prefix.upper() if noun == "event" else prefix
-    if len(prefix) < _SHORTEST_ID and noun != "rollout":  # users name rollouts
-        text = f"{noun} id {prefix!r} is too short; give at least {_SHORTEST_ID} characters"
-        raise click.UsageError(text)
     if noun == "token":
         items = list_all(service, "tokens")
     else:
         items = read_list(service, f"{noun}s", _MATCHES, prefix=prefix).items
     matches = [str(item["id"]) for item in items if item["id"].lower().startswith(prefix.lower())]
-    if prefix in matches:
+    if prefix in matches:  # an operation may have an idempotency key as its id
         return prefix
+    if len(prefix) < _SHORTEST_ID and noun != "rollout":  # users name rollouts
+        text = f"{noun} id {prefix!r} is too short; give at least {_SHORTEST_ID} characters"
+        raise click.UsageError(text)
     if len(matches) > 1:
         text = f"{noun} id {prefix!r} is ambiguous; it matches {', '.join(matches[:_MATCHES])}"
         raise click.UsageError(text)
