@@ -3,11 +3,20 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Request, Route, expect, sync_playwright
 
 from tests.fixtures.requirements import CHROMIUM, needs_chromium
 from tests.fixtures.service import ServiceProcess
-from tests.real.browser import FLEET, PHONE, WIDE, BrowserHarness, open_clock, overflow, press
+from tests.real.browser import (
+    FLEET,
+    PHONE,
+    WIDE,
+    BrowserHarness,
+    browser_harness,
+    open_clock,
+    overflow,
+    press,
+)
 
 pytestmark = [needs_chromium, pytest.mark.spec("O8")]
 
@@ -48,3 +57,41 @@ def test_a_lost_connection_is_shown_until_it_is_back(tmp_path: Path, size: tuple
             expect(page.get_by_role("button", name=FAST)).to_be_enabled()
             expect(page.get_by_text("accepts commands")).to_be_visible()
         browser.close()
+
+
+@pytest.mark.parametrize(
+    ("waited", "pause"), [(9, 5), (10, 1)], ids=["late answer", "no answer in time"]
+)
+def test_a_page_asks_again_soon_after_a_hang(tmp_path: Path, waited: int, pause: int) -> None:
+    """However long the service took, and not after four times that; the test moves the time."""
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.context().new_page()
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if route.request.resource_type == "document":
+                route.continue_()
+            else:
+                held.append(route)
+
+        def is_update(request: Request) -> bool:
+            return request.url == page.url and request.resource_type == "fetch"
+
+        page.route(f"{harness.service.ready['console']}/", hold)
+        page.clock.install(time=0)
+        page.clock.pause_at(1)
+        with page.expect_request(is_update):
+            page.goto("/")
+        time = page.locator("#clock [data-clock]")
+        shown = time.inner_text()
+        page.clock.run_for(1000 * waited)
+        if waited < 10:
+            harness.service.advance(60)
+            held.pop().continue_()
+            expect(time).not_to_have_text(shown)
+        else:
+            expect(page.locator("#lost")).to_be_visible()
+        page.unroute_all()
+        with page.expect_request(is_update):
+            page.clock.run_for(1000 * pause)
+        expect(page.locator("#lost")).to_be_hidden()

@@ -57,6 +57,7 @@ async function refresh() {
   while (refreshWanted) {
     refreshWanted = false;
     const started = performance.now();
+    let mostPause = 5000;
     try {
       const response = await fetch(location.href, { headers, signal: AbortSignal.timeout(10000) });
       const text = await response.text();
@@ -67,9 +68,10 @@ async function refresh() {
       else updateParts(new DOMParser().parseFromString(text, "text/html"));
     } catch {
       setConnected(false);
+      mostPause = 1000; // however long it took to fail
     }
     // Request a slow page less often.
-    const pause = 150 + 4 * (performance.now() - started);
+    const pause = Math.min(150 + 4 * (performance.now() - started), mostPause);
     await new Promise((resume) => setTimeout(resume, pause));
   }
   refreshing = false;
