@@ -178,8 +178,8 @@ def _add(verb: str, done: str, about: str) -> None:
 _add(
     "approve",
     "approved",
-    "Approve events, so that they start now; asks first if there are several. Does what a"
-    " machine's approval does.",
+    "Approve events, so that they start now, or when their maintenance windows open; asks first if"
+    " there are several. Does what a machine's approval does.",
 )
 _add(
     "cancel",
@@ -204,7 +204,11 @@ def _notice_left(event: Json, now: float) -> str:
 
 
 def _outcome(event: Json, done: str) -> str:
-    waiting = f"; waiting for {', '.join(event['awaits'])}" if event["awaits"] else ""
+    waiting = ""
+    if event["awaits"]:
+        waiting = f"; waiting for {', '.join(event['awaits'])}"
+    elif event["approved_by"] and event["status"] == "Scheduled" and event["opens_at"]:
+        waiting = f"; starts when its maintenance window opens, {moment(event['opens_at'])}"
     return f"{event['type']} of {', '.join(event['resources'])}: {done}{waiting}"
 
 

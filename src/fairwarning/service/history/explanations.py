@@ -117,7 +117,8 @@ def awaited(event: Event, now: float) -> str:
         return f"approval in {join_names(event.awaits)}, which belong to the same wave, or {left}"
     if event.queue:
         return f"earlier deletes of the set to be approved or to time out, or {left}"
-    return f"its maintenance window, which opens at {iso(event.opens_at)[11:19]}"
+    opens_at = f"{iso(event.opens_at)[11:19]}, in {spoken(event.opens_at - now)}"
+    return f"its maintenance window, which opens at {opens_at}"
 
 
 def _awaited_by_all(events: Iterable[Event], now: float) -> str:
