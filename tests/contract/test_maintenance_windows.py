@@ -40,6 +40,18 @@ def test_not_before_falls_into_the_window(harness: FleetHarness) -> None:
     assert harness.rollout("up").status is RolloutStatus.DONE
 
 
+def test_the_journal_tells_of_each_step_that_waits(harness: FleetHarness) -> None:
+    """Once for each: the second step does not fit into the window any more."""
+    _fleet(harness, "Daily 22:00Z PT5M")
+    _roll(harness)
+    harness.advance(DAY)
+    facts = [entry.line.fact for entry in harness.journal()]
+    deferred = [fact.detail for fact in facts if fact.type is FactType.STEP_DEFERRED]
+    assert deferred == [
+        f"the maintenance window opens at 2026-01-{day}T22:00:00Z" for day in ("09", "10")
+    ]
+
+
 def test_a_window_that_is_removed_is_not_waited_for(harness: FleetHarness) -> None:
     """Nor one that is changed; the rollout notices within a quarter of an hour."""
     _fleet(harness, "Monday 00:00Z PT1H")

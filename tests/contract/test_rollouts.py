@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.core import limits
 from fairwarning.core.commands import (
     AbortRollout,
     AddMachines,
@@ -23,6 +24,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     EventStatus,
+    EventType,
     ImpactKind,
     Lane,
     Machine,
@@ -38,6 +40,23 @@ from tests.fixtures.fleet import NOON, FleetHarness
 pytestmark = pytest.mark.spec("E7")
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
+
+
+def test_a_step_waits_for_a_scope_without_room_for_its_event(
+    harness: FleetHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is announced once another event has ended."""
+    monkeypatch.setattr(limits, "SCOPE_EVENTS", 1)
+    harness.availability_set(machines=2, domains=2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0")
+    harness.do(StartRollout(rollout="up", scopes=("av",), by_host=True, hosts=("av-host1",)))
+    assert [event.type for event in harness.events("av")] == [EventType.REBOOT]
+    harness.approve("av")
+    harness.advance(2 * MINUTE)
+    assert [event.type for event in harness.events("av")] == [EventType.FREEZE]
+
+
 STEP = 15 * MINUTE + 9  # the notice and duration of a freeze
 
 
