@@ -113,6 +113,10 @@ def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -
     }
     text = browser.text(submit(browser, "/new/rollout", [("scopes", "vm web/0"), *REBOOT]))
     assert "if none does; and the time that the impacts take, which is not known" in text
+    rules = {"maintenance_window": "Daily 22:00Z PT1H"}
+    console.created("machines", name="nightly", rules=rules)
+    text = browser.text(submit(browser, "/new/rollout", [("scopes", "vm nightly"), *REBOOT]))
+    assert "<dd>1 scope to wait for, which comes on top</dd>" in text
 
 
 def test_the_plan_of_a_scale_in(console: ConsoleHarness) -> None:

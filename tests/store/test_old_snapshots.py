@@ -55,7 +55,7 @@ def settled_session(url: str) -> psycopg.Connection[Any]:
 
 def statement(connection: psycopg.Connection[Any], name: str) -> str:
     """Return a statement of the process p, with its values."""
-    values = {"process": "p", "lease": 3.0, "proven": None, "line": None}
+    values = {"process": "p", "lease": 3.0, "proven": None, "line": None, "answer": None}
     return psycopg.ClientCursor(connection).mogrify(_SQL[name], values)
 
 

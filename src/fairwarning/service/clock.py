@@ -139,7 +139,7 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Advance virtual time, and fire each alarm at its own time."""
         if not 0 <= seconds <= _FARTHEST_SECONDS:
-            raise Refused("BadAdvance", f"advance by 0 to {_FARTHEST_SECONDS} seconds")
+            raise Refused("BadAdvance", f"advance by 0 to {_FARTHEST_SECONDS} seconds (366 days)")
         await self.settled()
         goal = self.now() + seconds
         try:

@@ -159,7 +159,7 @@ def _windows(plan: Json) -> str:
         steps = plan["steps_without_window"]
         return f"{steps} steps will never begin: theirs are never open together"
     scopes = plan["scopes_with_windows"]
-    return f"{scopes} scopes to wait for, which comes on top" if scopes else "none"
+    return f"{scopes} scopes to wait for, which comes on top" if scopes else ""
 
 
 def _status(rollout: Json) -> StyledText:

@@ -119,7 +119,7 @@ async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
             ("Scopes", f"{plan.scopes}, {plan.batch} at a time"),
             ("Steps", str(plan.steps)),
             ("Ends", f"{earliest} if all approve at once, {latest} if none does{impacts}"),
-            ("Maintenance windows", _windows(plan)),
+            *_windows(plan),
             ("No notice", unpolled),
         ],
         "Start",
@@ -128,11 +128,14 @@ async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
     )
 
 
-def _windows(plan: responses.RolloutPlan) -> str:
+def _windows(plan: responses.RolloutPlan) -> list[tuple[str, str]]:
+    """What comes on top of the time at which the rollout ends."""
+    if not plan.scopes_with_windows:
+        return []
+    text = f"{words.count(plan.scopes_with_windows, 'scope')} to wait for, which comes on top"
     if never := plan.steps_without_window:
-        return f"{words.count(never, 'step')} will never begin: theirs are never open together"
-    scopes = words.count(plan.scopes_with_windows, "scope")
-    return f"{scopes} to wait for, which comes on top" if plan.scopes_with_windows else "none"
+        text = f"{words.count(never, 'step')} will never begin: theirs are never open together"
+    return [("Maintenance windows", text)]
 
 
 async def _control_rollout(request: PageRequest) -> FormConfirmation | None:
