@@ -17,7 +17,7 @@ from fairwarning.guest.log_writer import MOST_LINES, LogWriter
 from tests.fixtures.http import fetch, free_port, local_url
 from tests.fixtures.programs import ROOT, full_pipe
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
-from tests.guest.agents import EVERY, AgentFolder, AgentProcess, environment
+from tests.guest.agents import EVERY, AgentFolder, AgentProcess, environment, one_machine
 from tests.guest.double import Double
 
 pytestmark = [
@@ -166,3 +166,22 @@ def test_the_watchdog_is_fed_while_the_agent_decides(
             agent.wait_until(lambda: fetch(health).status == 200)
             manager.settimeout(LIMIT_SECONDS)
             assert b"WATCHDOG=1" in manager.recv(999)
+
+
+@pytest.mark.spec("G4")
+def test_a_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
+    """IB5: events are handled; when the port is free, health and metrics are there."""
+    with (
+        one_machine(tmp_path) as (endpoint, home),
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        port = other.getsockname()[1]
+        home.lines = [f'listen = "127.0.0.1:{port}"']
+        home.usual_hooks()
+        endpoint.restart("db_0")
+        with AgentProcess(home, port=0.05) as agent:
+            agent.wait_until(lambda: endpoint.approvals)
+            other.close()
+            agent.wait_until(lambda: "serves health and metrics now" in agent.output())
+            assert fetch(local_url(port, "/healthz")).status == 200
+    assert agent.output().count(f"listen: 127.0.0.1:{port} is in use") == 1

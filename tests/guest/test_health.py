@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from fairwarning.guest.agent import health as module
 from fairwarning.guest.agent.health import HealthServer
 from tests.fixtures.http import fetch, local_url
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.guest.agents import AgentProcess, one_machine
 
 pytestmark = pytest.mark.spec("G4")
 
@@ -107,25 +105,6 @@ def test_a_connection_that_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) ->
         with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as client:
             assert client.recv(1) == b""
         assert fetch(local_url(port, "/healthz")).status == 200
-
-
-@pytest.mark.spec("G8")
-def test_a_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
-    """IB5: events are handled; when the port is free, health and metrics are there."""
-    with (
-        one_machine(tmp_path) as (endpoint, home),
-        socket.create_server(("127.0.0.1", 0)) as other,
-    ):
-        port = other.getsockname()[1]
-        home.lines = [f'listen = "127.0.0.1:{port}"']
-        home.usual_hooks()
-        endpoint.restart("db_0")
-        with AgentProcess(home, port=0.05) as agent:
-            agent.wait_until(lambda: endpoint.approvals)
-            other.close()
-            agent.wait_until(lambda: "serves health and metrics now" in agent.output())
-            assert fetch(local_url(port, "/healthz")).status == 200
-    assert agent.output().count(f"listen: 127.0.0.1:{port} is in use") == 1
 
 
 def test_a_server_that_waits_for_its_port_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
