@@ -15,7 +15,7 @@ from tests.real.browser import (
     event_of,
     fill_timeline,
 )
-from tests.real.test_large_fleet import POLLED, fleet
+from tests.real.test_large_fleet import announce, fleet
 
 FOLDER = Path("docs/images")
 
@@ -44,14 +44,8 @@ def take(harness: BrowserHarness, screenshots: Sequence[Screenshot]) -> None:
 
 def fill(harness: BrowserHarness) -> None:
     """Create 500 events, of which one in ten is approved and in progress."""
-    service = harness.service
-    for number in range(POLLED):
-        name = f"set{number:03}"
-        service.poll(f"{name}_0")
-        service.ok("POST", f"/api/sets/{name}/restart", {"instances": [0, 1, 2, 3, 4]})
-    events = service.ok("GET", "/api/events?limit=1000")["events"]
-    for event in events[::10]:
-        service.ok("POST", f"/api/events/{event['id']}/approve", {})
+    for event in announce(harness)[::10]:
+        harness.service.ok("POST", f"/api/events/{event['id']}/approve", {})
     advance(harness.tab("/"), "0.5")
 
 

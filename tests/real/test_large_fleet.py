@@ -1,6 +1,7 @@
 """An operator of ten thousand machines finds what matters, in a real browser."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -44,18 +45,23 @@ def fleet() -> str:
     )
 
 
-def fill(harness: BrowserHarness) -> None:
-    """500 events, of which all but one are approved."""
+def announce(harness: BrowserHarness) -> list[Any]:
+    """Create 500 events, and return them."""
     service = harness.service
     for number in range(POLLED):
         name = f"set{number:03}"
         service.poll(f"{name}_0")
         service.ok("POST", f"/api/sets/{name}/restart", {"instances": [0, 1, 2, 3, 4]})
-    events = service.ok("GET", "/api/events?limit=1000")["events"]
+    events: list[Any] = service.ok("GET", "/api/events?limit=1000")["events"]
     assert len(events) == 5 * POLLED
-    for event in events:
+    return events
+
+
+def fill(harness: BrowserHarness) -> None:
+    """500 events, of which all but one are approved."""
+    for event in announce(harness):
         if event["resources"] != ["set042_3"]:
-            service.ok("POST", f"/api/events/{event['id']}/approve", {})
+            harness.service.ok("POST", f"/api/events/{event['id']}/approve", {})
 
 
 def test_the_way_to_what_matters(tmp_path: Path) -> None:
